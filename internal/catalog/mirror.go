@@ -13,21 +13,22 @@ import (
 	"instep/resourcesync"
 )
 
-// Intent announces that the file at a path will change. It is durable before the file
-// is touched. So after a crash the catalog knows which files may differ from their
+// Intent is a planned change of the file at a path. It is durable before the file is
+// touched, so after a crash the catalog knows which files may differ from their
 // recorded state.
 type Intent struct {
 	URI    string
-	Guess  string // folded path that place will probably try first, for Intend if Path is ""; "" if unknown
-	New    bool   // the URI had no path before the intent, which Intend finds out
+	Guess  string // the folded path that will probably be tried first, for Intend if Path is ""; "" if it is unknown
+	New    bool   // the URI had no path before the intent; Intend finds this out
 	Path   string // path of the file; "" if the URI is new and Intend has to find a path
 	Kept   string // path to which the current file at Path is moved; "" if there is no file to keep
-	Taken  string // path from which the new file is moved to Path, and to which it returns if the intent is undone; "" if the new file is written
+	Taken  string // the path from which an existing file is moved to Path, and to which it returns if the intent is undone; "" if a new file is written to Path
 	Length resourcesync.Length
-	SHA256 resourcesync.Digest // SHA-256 of the new bytes; zero if the file is removed
+	SHA256 resourcesync.Digest // the SHA-256 of the new bytes; zero if the file is removed
 }
 
-// Names looks up which paths are in use. Paths are given in folded form: see FoldBy.
+// Names looks up which paths are in use. It takes paths in folded form, in which all
+// names of the same file are equal: see FoldBy.
 type Names interface {
 	// File reports whether a path belongs to a resource.
 	File(fold string) (bool, error)
@@ -36,14 +37,15 @@ type Names interface {
 	Directory(fold string) (path string, ok bool, err error)
 }
 
-// Place is a path for a new resource.
+// Place is a path that was found for a new resource.
 type Place struct {
 	Path        string
-	Directories []string // new directories above Path
-	Kept        string   // path to which the current file at Path is moved; "" if there is no file
+	Directories []string // the directories above Path that the catalog does not have yet
+	Kept        string   // the path to which the current file at Path is moved; "" if there is no file
 }
 
-// Intents returns the intents that Settle has not removed yet.
+// Intents returns the intents (planned changes of files) that Settle has not removed
+// yet.
 func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 	return rows(c.reading(ctx, "read intents of the catalog"), nil, func(in *Intent) []any {
 		return []any{&in.URI, &in.New, &in.Path, &in.Kept, lengthTo(&in.Length), digestTo(&in.SHA256), &in.Taken}
@@ -61,7 +63,8 @@ func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, err
 const findQuery = "SELECT " + resourceColumns + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
 	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
 
-// one returns the only resource that a query finds, or false if it finds none.
+// one returns the resource that a query finds, which must be at most one, or false if
+// there is none.
 func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
 	ok, err = first(prepared{c.reading(ctx, op), c}, v.columns(), query, args...)
 	return v, ok, err
@@ -101,27 +104,27 @@ type Membership struct {
 	LastMod   resourcesync.Datetime
 	Due       string
 	Wanted    string
-	Relabel   bool      // the attributes of the resource in the set changed and its bytes did not, which ends a state, too
+	Relabel   bool      // only attributes of the resource in the set changed, not its bytes; this ends a state in the history, too
 	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
-	Told      bool      // the Source made the statement in a change, not in a list; Holders does not set this field
-	Until     time.Time // latest possible time of a change whose exact time is unknown, while Changed is the earliest; otherwise zero; Holders does not set this field
-	Came      time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or not needed because there are digests; Holders does not set this field
+	Told      bool      // the Source stated this in a change, not in a list; Holders does not set the field
+	Until     time.Time // the latest possible time of the change, while Changed is the earliest; zero if the exact time is known; Holders does not set the field
+	Came      time.Time // the time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or if digests make it unnecessary; Holders does not set the field
 }
 
 // Outcome is the result of a batch of changes to a mirror: the new states of resources,
-// and the new cursor of the set.
+// and the new cursor, which says up to which position the set was synchronized.
 type Outcome struct {
-	Stored  []Resource   // resources whose new bytes are at their path now, with URI, Length, Digests, Verified and Type
-	Noted   []Resource   // resources whose bytes did not change, with URI, Verified and Type
-	Members []Membership // memberships that begin or change
-	Ended   []Membership // memberships that end, with Set and URI; a resource is deleted with its last membership
-	Gone    []Evidence   // evidence of the deletions that the Source stated
+	Stored  []Resource   // the resources whose new bytes are now at their paths; URI, Length, Digests, Verified and Type are set
+	Noted   []Resource   // the resources whose bytes did not change; URI, Verified and Type are set
+	Members []Membership // the memberships that begin or change
+	Ended   []Membership // the memberships that end; Set and URI are set; a resource is deleted with its last membership
+	Gone    []Evidence   // the statements of the Source that resources were deleted
 	Meant   bool         // the user has approved the end of the memberships in Ended, so they do not count as losses
-	Dropped []string     // URIs of resources that are deleted unless a set has them
-	Found   []Found      // files that were moved because they were at the path of a resource
-	Fresh   []Intent     // intents that are New, as Intend has set them; a resource that is not in Stored gets a path without bytes
+	Dropped []string     // the URIs of further resources, which are deleted if they are in no set
+	Found   []Found      // the files that belonged to no resource and were moved away from the path of one
+	Fresh   []Intent     // the intents with New set, as Intend left them; a resource that has such an intent but is not in Stored gets a path without bytes
 	Cursor  *Cursor
-	Run     *Run      // the run with its counts; if it is not nil, ended states are stored in the history, and Settle sets the ID of a new run
+	Run     *Run      // the run with its counts, or nil; if there is a run, states that end are stored in the history, and Settle sets the ID of a new run
 	At      time.Time // current time by the clock of the mirror; required if Run is set
 }
 
@@ -140,7 +143,7 @@ type Found struct {
 type Cursor struct {
 	Set    SetID
 	Body   string
-	Listed time.Time // time of a list that was read completely, so that earlier evidence is deleted; zero if there is none
+	Listed time.Time // the time of a list that was read completely, before which evidence is deleted; zero if there is none
 }
 
 // Settle records an outcome and removes its intents, all or none.
@@ -171,15 +174,15 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // the outcome is recorded even if this fails: the next search for a content tries again and reports the error
+		_ = c.indexContents(ctx) // the outcome stays recorded if this fails; the next search for content tries again and reports the error
 	}
 	return nil
 }
 
 // indexContents creates the index that finds resources by their SHA-256, if it is
 // missing. The rows of the index are in random order, so maintaining it would double
-// the time of a first baseline, which does not use it. Therefore it is created after
-// the first baseline, or for the first search.
+// the time of the first synchronization, which does not use it. Therefore it is created
+// afterwards, or for the first search.
 func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() {
 		return nil
@@ -196,8 +199,8 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// canFind reports whether the index that finds resources by SHA-256 exists, and creates
-// it if it may write. Otherwise the index exists only after a first baseline.
+// canFind reports whether the index that finds resources by SHA-256 exists. It creates
+// a missing index, unless the catalog was opened read-only.
 func (c *db) canFind(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)
@@ -211,7 +214,7 @@ type settling struct {
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources of the outcome, by URI
-	fresh map[string]*Resource // the new resources as in Stored, by URI; nil for a resource without bytes
+	fresh map[string]*Resource // the new resources, as in the field Stored of the outcome, by URI; nil for a resource without bytes
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // microseconds
 }
@@ -237,10 +240,10 @@ func (s *settling) settle() {
 	s.exec("DELETE FROM intent")
 }
 
-// forgetPlaces deletes the directories that Intend recorded for new resources that were
-// not stored in the end.
+// forgetPlaces deletes the directories that Intend recorded for new resources, if these
+// resources were not stored after all.
 func (s *settling) forgetPlaces() {
-	if len(s.Fresh) > 0 { // if Fresh has new resources, all of them were stored
+	if len(s.Fresh) > 0 { // an outcome with new resources has all of them, so their directories are needed
 		return
 	}
 	paths, _ := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
@@ -356,7 +359,7 @@ func (s *settling) begin() {
 	s.noteEvidence(s.Members, s.Gone)
 }
 
-// drop deletes those resources of the outcome that no set has any more.
+// drop deletes those resources of the outcome that are in no set any more.
 func (s *settling) drop() {
 	for i := range s.Ended {
 		s.dropUnheld(s.rows[s.Ended[i].URI])
@@ -366,8 +369,9 @@ func (s *settling) drop() {
 	}
 }
 
-// dropUnheld deletes a resource if no set has it, and the row for the directory of its
-// URI if no other resource is there.
+// dropUnheld deletes a resource if it is in no set. Then it deletes the row of the
+// resource's base (the part of the URI up to the last slash) if no other resource has
+// that base.
 func (r *recorder) dropUnheld(id int64) {
 	var base, dir int64
 	if !r.first([]any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id) {
@@ -379,8 +383,8 @@ func (r *recorder) dropUnheld(id int64) {
 	}
 }
 
-// move stores the cursor of the set and its number of members, which has been counted
-// already. It deletes the evidence from before a list that was read completely.
+// move stores the cursor of the set, and records its current number of members. It
+// deletes the evidence from before a list that was read completely.
 func (s *settling) move() {
 	if s.Cursor == nil {
 		return
@@ -395,8 +399,8 @@ func (s *settling) move() {
 	s.noteExtent(set, s.At.UnixMicro())
 }
 
-// committedSetting returns the name of the setting with the moment at which the cursor
-// of a set was last stored.
+// committedSetting returns the name of the setting that contains the time at which the
+// cursor of a set was last stored.
 func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
 
 // Committed returns when the cursor of a set was last stored, by the clock of the
@@ -416,16 +420,16 @@ func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, 
 	return all, err
 }
 
-// The + keeps SQLite from using the primary key, because then it would read all members
-// of the set.
+// The + before m.set_id keeps SQLite from using the primary key, with which it would
+// read all members of the set.
 const dueQuery = "SELECT " + resourceColumns + memberColumns + `
 	FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
 	WHERE m.due <> '' AND m.resource > $1 AND +m.set_id = $3 ORDER BY m.resource LIMIT $2`
 
-// Due yields the members of a set with a field Due that is not empty, in the order in
-// which they were first recorded.
+// Due yields the members of a set whose field Due is not empty, in the order in which
+// they were first recorded.
 func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, (*Resource).byID, set)
+	return listing(c.reading(ctx, "list the resources of the catalog that have to be fetched again"), dueQuery, 0, (*Resource).byID, set)
 }
 
 const contentQuery = "SELECT " + resourceColumns + noMember + " FROM resource r" + placed + `
@@ -433,8 +437,9 @@ const contentQuery = "SELECT " + resourceColumns + noMember + " FROM resource r"
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.resource = r.id AND m.due <> '')
 	ORDER BY r.id LIMIT 1`
 
-// FindContent finds a resource whose stored bytes have this SHA-256 and length, and
-// that is not due in any set. It returns false if there is none.
+// FindContent finds a resource whose stored bytes have this SHA-256 and length. It
+// skips resources with the field Due set in any set, because their bytes have to be
+// fetched again. It returns false if there is none.
 func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err

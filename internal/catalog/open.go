@@ -58,7 +58,7 @@ type Options struct {
 	UUID   string           // expected UUID; "" means any
 	Now    func() time.Time // clock for the times of changes; nil means time.Now
 
-	space func(*os.Root) (durable.Space, error) // function that returns the free disk space, replaced by tests
+	space func(*os.Root) (durable.Space, error) // the function that returns the free disk space; tests replace it
 }
 
 // Catalog is an open catalog: three stores in one database. Each method of a store runs
@@ -70,15 +70,16 @@ type Catalog struct {
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	still os.FileInfo // state of the file when it was opened, if SQLite reads it as a file to which nobody writes; otherwise nil: see Steady
+	still os.FileInfo // the state of the file when it was opened, if SQLite was told that nobody writes to it; otherwise nil: see Steady
 }
 
 // Facts is the store that mirrors and publishers use: settings, sets, resources,
 // memberships, and the change log.
 type Facts struct{ *db }
 
-// Mirror is the store of mirrors: intents, cursors, evidence, earlier states, withheld
-// plans, names of bytes, and the log of what the sets contain.
+// Mirror is the store of mirrors: intents (planned changes of files), cursors, evidence
+// of what the Source stated, earlier states, withheld plans, additional names of files,
+// and the log of what the sets contain.
 type Mirror struct {
 	*db
 	preparing  sync.Mutex           // guards statements
@@ -97,7 +98,7 @@ type db struct {
 	write *sql.DB // a pool with one connection for writing, so that transactions wait for each other in this process and not in SQLite
 	read  *sql.DB
 
-	contents atomic.Bool // the index that finds resources by their SHA-256 exists
+	contents atomic.Bool // whether the index that finds resources by their SHA-256 is known to exist
 	readOnly bool
 	fold     atomic.Pointer[func(path string) string] // see FoldBy
 }
@@ -215,7 +216,7 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 // a temporary name, so that an incomplete file is never at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // checked before the database, which another process may be creating: it creates the database before the log
+	_, noWAL := os.Lstat(wal) // checked before the database: a process that creates the catalog creates the database before the log, so if there is a log there must be a database
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -228,7 +229,7 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // otherwise another process has created the catalog, and removed our temporary file
+		if _, missing := os.Stat(path); missing != nil { // if there is a file now, another process has created the catalog and removed our temporary file
 			return err
 		}
 	}
@@ -327,8 +328,8 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// The file is synced once, when it is complete, since nobody sees it before it gets
-	// its name.
+	// Syncing each transaction is not necessary, since nobody sees the file before it
+	// gets its name. It is synced once, when it is complete.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}
@@ -354,8 +355,8 @@ func settle(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// place gives the new file its name. If another process has created the catalog
-// meanwhile, that one is used.
+// place renames the completed temporary file to path. If another process has created
+// the catalog meanwhile, the file at path stays.
 func place(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -366,7 +367,7 @@ func place(temp, path string) error {
 
 func removeDatabase(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		_ = os.Remove(path + suffix) // the file may be absent, and is harmless otherwise
+		_ = os.Remove(path + suffix) // an error is ignored: the file may be absent, and does no harm otherwise
 	}
 }
 
@@ -381,7 +382,7 @@ func syncPath(path string) error {
 // openFile prepares a pool of at most conns connections to an existing catalog.
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas := []string{
-		"busy_timeout(10000)", // first of all, since the other settings may have to wait
+		"busy_timeout(10000)", // comes first, since the other settings may have to wait for a lock
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
 		"foreign_keys(ON)",
@@ -395,7 +396,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas = append(pragmas,
 		"cache_size(-32768)",        // in KiB
 		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
-		"wal_autocheckpoint(16000)", // in pages of the log; a checkpoint waits for the disk twice
+		"wal_autocheckpoint(16000)", // the length of the log, in pages, at which it is copied to the database; it is large because each checkpoint waits for the disk twice
 	)
 	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
@@ -412,8 +413,8 @@ func openSource(path string, parameters url.Values, conns int) (*sql.DB, error) 
 	return db, nil
 }
 
-// transact runs do in one transaction, which is durable when transact returns nil. If
-// transact returns an error, the transaction has no effect.
+// transact calls the function do in one transaction, which is durable when transact
+// returns nil. If transact returns an error, the transaction has no effect.
 func (c *db) transact(ctx context.Context, op string, do func(r *recorder)) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -439,8 +440,9 @@ func (c *db) execute(ctx context.Context, op, statement string, args ...any) err
 	return c.transact(ctx, op, func(r *recorder) { r.exec(statement, args...) })
 }
 
-// spilling runs do, which sorts more data than fits in memory. Meanwhile SQLite stores
-// temporary data in files in the temporary directory of the operating system.
+// spilling calls the function do, which sorts more data than fits in memory. During the
+// call SQLite stores temporary data in files in the temporary directory of the
+// operating system.
 func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err

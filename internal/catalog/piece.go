@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Piece is a part of a directory with its files. It is stored when the catalog has all
-// of these files as they are, and deleted when a file of the directory is recorded
-// again.
+// Piece is the result of a scan for a part of the files in a directory: a digest of
+// them. It is stored when the catalog agrees with all these files, and deleted when a
+// file of the directory is recorded again.
 type Piece struct {
-	Dir    Sum // Sum of the path of the directory: see DirOf
+	Dir    Sum // the Sum of the path that DirOf returns
 	Part   int64
 	Digest Sum
 }
@@ -23,8 +23,8 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces stores pieces of a set. A piece replaces the stored one with the same
-// directory and part.
+// KeepPieces stores scan results of a set. Each replaces the stored result with the
+// same directory and part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
 	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) {
 		args := make([]any, 0, 4*len(pieces))
@@ -36,7 +36,7 @@ func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) e
 	})
 }
 
-// KnownPieces reports, for each piece, whether it is stored with the same digest.
+// KnownPieces reports, for each scan result, whether it is stored with the same digest.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	keys := make([]any, 0, 4*len(pieces))
@@ -50,7 +50,7 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	return known, err
 }
 
-// touch deletes the stored pieces of the directory of a path.
+// touch deletes the stored scan results of the directory that contains a path.
 func (r *recorder) touch(path string) {
 	dir := DirOf(path)
 	if r.touched[dir] {

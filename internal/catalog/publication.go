@@ -14,13 +14,13 @@ type Document struct {
 	Key       string
 	Length    int64
 	SHA256    [32]byte
-	Immutable bool // the bytes at the key never change
+	Immutable bool // whether the bytes at the key never change
 }
 
 // States of a publication, in the order in which it passes through them.
 const (
 	begun     = "begun"     // the id of the publication is reserved
-	committed = "committed" // the publication is committed, but not written to the bucket yet
+	committed = "committed" // the content of the publication is stored in the catalog, but not written to the bucket yet
 	done      = "done"
 )
 
@@ -44,7 +44,8 @@ func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, 
 	})
 }
 
-// Item is a document of a set that stays when later publications add further ones.
+// Item describes a document of a set that stays in use when later publications add
+// further documents.
 type Item struct {
 	Kind   string
 	Number int64
@@ -55,9 +56,9 @@ type Item struct {
 // bucket.
 type Finished struct {
 	Documents []Document // the documents that were written
-	Retired   []string   // keys to which no document links any more since At; a key of one of Documents is in use again
-	Items     []Item     // new items, which replace items of the same kind and number
-	Dropped   []Item     // items to delete, given by Kind and Number
+	Retired   []string   // the keys to which no document has linked since At; a key that is also in Documents is in use again
+	Items     []Item     // the new items; each replaces the stored item of the same kind and number
+	Dropped   []Item     // the items to delete, identified by Kind and Number
 	At        time.Time
 }
 
@@ -77,7 +78,7 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 	})
 }
 
-// setOf selects the set of the publication $1.
+// setOf is an SQL expression for the set of the publication whose id is $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
 func (r *recorder) expectOne(n, id int64, state string) {
@@ -102,8 +103,8 @@ func (r *recorder) keepDocuments(id int64, f Finished) {
 	}
 }
 
-// Items yields the items of one kind in a set whose number is at least from, in
-// ascending order of numbers.
+// Items yields the items of one kind in a set, in ascending order of numbers, beginning
+// with a given number.
 func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
 	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(it *Item) (any, []any) {
@@ -146,8 +147,8 @@ func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys of documents that were retired before the given time
-// and last written before the given publication.
+// ExpiredDocuments yields the keys of documents that were last written before the given
+// publication, and to which no document has linked since before the given time.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// lookupSize is the largest number of keys in one query of lookup.
+// lookupSize is the largest number of keys that the function lookup puts into one
+// query.
 const lookupSize = 500
 
 // asker runs queries: a reading runs them outside of a transaction, a recorder inside.
 type asker interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	failed(err error) error // returns the error for the caller of the operation; nil stays nil
+	failed(err error) error // converts an error for the caller of the operation; nil stays nil
 }
 
 // reading is an operation that only reads, on one of the connections for reading.
@@ -37,7 +38,8 @@ func (r reading) failed(err error) error {
 	return r.fail(r.op, err)
 }
 
-// each scans each row of a query into dest and then calls do.
+// each runs a query. For each row it scans the columns into dest and then calls the
+// function do.
 func each(a asker, dest []any, do func(), query string, args ...any) error {
 	rows, err := a.query(query, args...)
 	if err != nil {
@@ -64,13 +66,14 @@ func value[T any](a asker, query string, args ...any) (v T, found bool, err erro
 	return v, found, err
 }
 
-// exists reports whether a query has a row. from is the query without "SELECT … FROM".
+// exists reports whether a query finds any row. from is the part of the query after
+// FROM.
 func exists(a asker, from string, args ...any) (yes bool, err error) {
 	return first(a, []any{new(int)}, "SELECT 1 FROM "+from+" LIMIT 1", args...)
 }
 
-// rows appends all rows of a query to a slice, so the number of rows must be bounded.
-// dest returns the destinations for the columns of a row.
+// rows appends all rows of a query to a slice, so their number must be bounded. dest
+// returns the destinations for the columns of a row.
 func rows[T any](a asker, all []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
 	if err := each(a, dest(&v), func() { all = append(all, v) }, query, args...); err != nil {
@@ -84,14 +87,14 @@ func column[T any](a asker, query string, args ...any) ([]T, error) {
 	return rows(a, nil, func(v *T) []any { return []any{v} }, query, args...)
 }
 
-// lookup runs a query for many keys, lookupSize at a time, and scans the rows as each
-// does. keys has the values of all keys one after the other. row is one key as SQL,
-// such as (?,?), and KEYS in the query is replaced by the keys. The parameters in more
-// follow those of the keys. All parameters are "?": see bulkRows.
-func lookup(a asker, dest []any, do func(), query, row string, keys []any, more ...any) error {
+// lookup runs a query for many keys, at most lookupSize at a time, and handles its rows
+// like the function each. keys has the values of all keys one after the other, and row
+// is the SQL of one key, such as (?,?). Such rows replace the word KEYS in the query.
+// The parameters in args come after the keys. All parameters are "?": see bulkRows.
+func lookup(a asker, dest []any, do func(), query, row string, keys []any, args ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
-		err := each(a, dest, do, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, more...)...)
+		err := each(a, dest, do, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, args...)...)
 		if err != nil {
 			return err
 		}
@@ -102,8 +105,8 @@ func lookup(a asker, dest []any, do func(), query, row string, keys []any, more 
 // repeated returns a text n times, separated by commas.
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys returns keys for lookup of the form (?,?,?): the index of a text, its
-// directory, and the rest of the text.
+// splitKeys returns keys for lookup of the form (?,?,?): the index of a text in the
+// slice, its directory, and the rest of the text.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -113,7 +116,8 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys returns keys for lookup of the form (?,?): the index of a text, and its Sum.
+// sumKeys returns keys for lookup of the form (?,?): the index of a text in the slice,
+// and its Sum.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {

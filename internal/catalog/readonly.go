@@ -15,9 +15,9 @@ import (
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
 // OpenReadOnly opens the existing catalog at path and writes nothing, not even the
-// files that SQLite keeps beside a database. Methods that write return an error. If the
-// catalog does not have the UUID id, OpenReadOnly returns ErrOther, whatever the schema
-// is; "" means any UUID.
+// files that SQLite keeps beside a database. Methods that write return an error. id is
+// the expected UUID; "" means any. For another UUID OpenReadOnly returns ErrOther, even
+// if the schema of the catalog is not supported either.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
 	return openCatalog(ctx, Options{Path: path, UUID: id, Now: now}, true)
 }
@@ -46,9 +46,9 @@ func (c *Catalog) Steady() error {
 	return c.fail("read the catalog", ErrWritten)
 }
 
-// connectReadOnly opens two pools of connections. A connection of the first pool stays
-// open, since otherwise a run that ends would remove the write-ahead log, without which
-// the database cannot be read with these parameters.
+// connectReadOnly opens two pools of connections. The first one keeps a connection open
+// for the whole time. Otherwise a run that ends could remove the write-ahead log,
+// without which the database cannot be read with these parameters.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
@@ -67,9 +67,8 @@ func (c *Catalog) connectReadOnly() error {
 	return err
 }
 
-// walHeader is the length of the header of a write-ahead log, in bytes. SQLite cannot
-// read a log with nothing but its header without writing, and would try for ten
-// seconds.
+// walHeader is the length of the header of a write-ahead log, in bytes. If a log has
+// only a header, SQLite cannot read it without writing, and would try for ten seconds.
 const walHeader = 32
 
 // readOnlyParameters returns the parameters of the SQLite driver for reading only.

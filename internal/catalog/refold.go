@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// Refolding says how the paths of a mirror are folded again, because its file system
-// treats different names as one now, or refuses names that it accepted before.
+// Refolding says how to compute the folded forms of a mirror's paths again, because its
+// file system now treats different names as one, or refuses names that it accepted
+// before.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
 	Takes func(path string) bool   // reports whether the file system accepts a path
-	// Place finds another path for the resource lost, because the file system refuses
-	// its path, or the resource holder has the same path now. holder is zero if there
-	// is no such resource. The memberships that Place returns replace the recorded
-	// ones.
+	// Place finds another path for the resource lost, which cannot keep its path:
+	// either the file system refuses the path, or the resource holder has the same
+	// folded path now. holder is zero in the first case. The memberships that Place
+	// returns replace the recorded ones.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
 	// Settings are settings to store in the same transaction.
 	Settings map[string]string
@@ -22,14 +23,14 @@ type Refolding struct {
 // refoldPage is the number of rows that Refold reads at a time.
 const refoldPage = 500
 
-// Refold folds all paths again in one transaction, and makes f.Fold the fold function
-// of the catalog. It can be called again.
+// Refold computes the folded forms of all paths again in one transaction, and makes
+// f.Fold the fold function of the catalog. It can be called again.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
 	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) {
 		// If several directories have the same folded path now, the first one gets it.
-		// The others keep theirs until their files have moved.
+		// The others keep their old folded paths until their files have moved.
 		r.refoldDirectories("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", func(id int64, fold string) []any { return []any{id, fold} })
 		lost := r.refoldFiles(f)
 		n := newNames(r, r.fold)
@@ -49,9 +50,9 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	return err
 }
 
-// eachPage calls do for each row of a query. It reads some rows at a time, so that do
-// may change them. The query returns the rows with an ID greater than $1 in ascending
-// order, and id returns the ID of a row.
+// eachPage calls the function do for each row of a query. It reads a page of rows
+// before it calls do for them, so do may change the rows. The query returns the rows
+// with an ID greater than $1 in ascending order, and id returns the ID of a row.
 func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, do func(*T)) {
 	for after := int64(0); ; {
 		page, err := rows(r, nil, dest, query, after, refoldPage)
@@ -65,9 +66,9 @@ func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T)
 	}
 }
 
-// refoldDirectories executes a statement for each directory whose recorded fold is not
-// the fold of its path. args returns the arguments of the statement for the ID and the
-// new fold.
+// refoldDirectories executes a statement for each directory whose recorded folded path
+// is outdated. args returns the arguments of the statement for the ID of the directory
+// and its new folded path.
 func (r *recorder) refoldDirectories(statement string, args func(id int64, fold string) []any) {
 	type directory struct {
 		id         int64
@@ -87,11 +88,12 @@ type pathOf struct {
 	id              int64
 	uri, path, fold string
 	dir             int64
-	holder          string // URI of the resource that has the same path now; "" if there is none
+	holder          string // the URI of the resource that has the same folded path now; "" if there is none
 }
 
-// refoldFiles folds the paths of files again, and returns the resources that need
-// another path. Until they get one, no folded path is theirs.
+// refoldFiles computes the folded paths of files again, and returns the resources that
+// need another path. Until they get one, their folded names are texts that no file can
+// have.
 func (r *recorder) refoldFiles(f Refolding) (lost []pathOf) {
 	eachPage(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",
@@ -122,7 +124,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool) {
 	}
 	r.first([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
 		r.dirs[dir], name, v.id)
-	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // a folded name with a slash, which no file has
+	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the slash makes this a folded name that no file has
 	return false
 }
 

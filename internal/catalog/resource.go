@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Columns and joins for a resource and its path. r is the row of the resource, with
-// which the query has to begin.
+// Columns and joins for a resource and its path. A query must begin with r, the row of
+// the resource.
 const (
 	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, " + digestsColumn + ", r.verified, r.type, r.encoding, r.stat"
 	placed          = " CROSS JOIN base b ON b.id = r.base CROSS JOIN directory d ON d.id = r.dir "
@@ -40,8 +40,8 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// byURI is a FROM clause that finds resources by their URIs, which are given as
-// splitKeys.
+// byURI is a FROM clause that finds resources by their URIs, which are given in the
+// form that splitKeys returns.
 const byURI = " FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3 "
 
 // CROSS JOIN makes SQLite read the tables in this order, so that it does not have to
@@ -52,8 +52,8 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// Conditions for the keys after a given one: sameBase for those in the same
-	// directory, and then laterBase for those in later directories.
+	// Conditions for the keys after a given one: sameBase selects those in the same
+	// directory, and laterBase those in later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -68,7 +68,8 @@ func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, erro
 	return listing(c.reading(ctx, listMembers), membersQuery, 0, (*Resource).byID, set)
 }
 
-// byID returns the destinations for a listing of resources in the order of IDs.
+// byID returns the cursor and the destinations of the columns for a listing in the order
+// of resource IDs.
 func (r *Resource) byID() (cursor any, columns []any) { return &r.ID, r.columns() }
 
 // MembersFrom returns the first n members of a set with an ID of at least id, in the
@@ -95,14 +96,15 @@ type seen struct {
 	set SetID
 }
 
-// byKeyOf is byKey for several sets. The first set is $1, and the others follow $4.
+// byKeyOf is like byKey, but for several sets. The parameter of the first set is $1;
+// those of the others come after $4.
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
-// MembersOf yields each resource that is a member of at least one of the sets, in
-// ascending order of keys. Each slice has the resource as it is in each set, in the
-// order of sets, and the zero Resource for a set without it. One query reads all of a
-// slice, so a resource that moves from one set to another is not missed. The next
-// iteration overwrites the slice.
+// MembersOf yields each resource that is in at least one of the sets, in ascending
+// order of keys. It yields a slice with one element for each set, in the order of the
+// sets: the resource as it is in that set, or the zero Resource if it is not in it. One
+// query reads all of a slice, so a resource that moves from one set to another is not
+// missed. The next iteration overwrites the slice.
 func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
 		if len(sets) == 0 {
@@ -168,15 +170,15 @@ func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesyn
 	return c.memberKeys(ctx, set, "")
 }
 
-// memberKeys yields the keys of those members for which the condition is true: see
-// listByKey.
+// memberKeys yields the keys of those members that satisfy an SQL condition, which
+// listByKey describes.
 func (c *db) memberKeys(ctx context.Context, set SetID, only string, args ...any) iter.Seq2[resourcesync.Key, error] {
 	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
 		func(k resourcesync.Key) resourcesync.Key { return k }, set, args...)
 }
 
 // listByKey yields members of the set $1 in ascending order of their keys. query is a
-// byKey query, and only is a further condition, whose arguments begin at $5.
+// query with byKey. only is a further SQL condition, whose arguments begin at $5.
 func listByKey[T any](of reading, query, only string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()

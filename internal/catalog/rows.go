@@ -75,8 +75,8 @@ func (r *recorder) dropDirectory(fold string) {
 	}
 }
 
-// missing adds the row numbers of texts to known, and returns the texts that have no
-// row yet.
+// missing looks up the row numbers of texts, adds them to the map known, and returns
+// the texts that have no row yet.
 func (r *recorder) missing(known *map[string]int64, query string, texts []string) []string {
 	if *known == nil || len(*known) > maxTexts {
 		*known = map[string]int64{}
@@ -91,10 +91,10 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 	return slices.DeleteFunc(texts, isKnown)
 }
 
-// maxTexts is the number of row numbers above which a cache of a recorder is emptied.
+// maxTexts is the number of entries at which a recorder empties a cache of row numbers.
 const maxTexts = 10_000
 
-// enterTexts inserts rows of directories, and adds their row numbers to known.
+// enterTexts inserts rows of directories, and adds their row numbers to the map known.
 func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) {
 	width := len(row) / 2
 	var text string
@@ -104,8 +104,8 @@ func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, ar
 	}
 }
 
-// nameBeside returns the column name of a resource: NULL if the file name equals the
-// last part of the URI.
+// nameBeside returns the value of the column "name" of a resource: NULL if the file
+// name equals the last part of the URI.
 func nameBeside(name, rest string) any {
 	if name == rest {
 		return nil

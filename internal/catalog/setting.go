@@ -52,8 +52,8 @@ func (r *recorder) number(name string) (n int64, ok bool) {
 
 func (r *recorder) keepNumber(name string, n int64) { r.keep(name, strconv.FormatInt(n, 10)) }
 
-// A catalog belongs either to a mirror or to a publication, and has the corresponding
-// setting.
+// The names of two settings. A catalog belongs either to a mirror or to a publication,
+// and has one of them.
 const (
 	MirrorSetting    = "source"   // URI of the Source of the mirror
 	PublisherSetting = "base-url" // base URL of the publication

@@ -2,14 +2,15 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication uses another URI for any file than we
-// would.
+// Spells reports whether an adopted publication uses another URI for any file than this
+// program would.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }
 
-// Spellings returns the URIs that an adopted publication uses for files, by the URIs
-// that we would use. It omits those that are the same.
+// Spellings returns the URIs that an adopted publication uses for files. The keys of
+// the map are the URIs that this program would use for the same files. It omits files
+// for which both are equal.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
 	var i int
@@ -19,9 +20,10 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records that the adopted publication lists as uri the file to which we would
-// give the URI own. If it is called more than once, the last URI counts. No URI counts
-// if own is itself a member. A resource whose URI does not count has no file.
+// Spell records that the adopted publication uses the URI uri for the file to which
+// this program would give the URI own. If Spell is called more than once for a file,
+// the last call is valid. If own is itself a resource of the publication, no call is
+// valid. The resource uri of a call that is not valid has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	var before string
 	if a.rec.first([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(own)) && before != uri {
@@ -31,7 +33,8 @@ func (a *Adoption) Spell(own, uri string) error {
 	return a.rec.err
 }
 
-// withoutFile gives resources their URIs as paths, which no file has.
+// withoutFile records that resources have no file: it makes their URIs their paths,
+// because no file has such a path.
 func (a *Adoption) withoutFile(uris []string) {
 	for uri, id := range a.rec.rowsOf(uris) {
 		dir, name := split(uri)
@@ -40,8 +43,8 @@ func (a *Adoption) withoutFile(uris []string) {
 	}
 }
 
-// settleSpellings deletes the recorded URIs of files that are members under the URI
-// that we would use.
+// settleSpellings deletes the recorded URI of a file if the publication has another
+// resource with the URI that this program would use for the file.
 func (a *Adoption) settleSpellings() {
 	for {
 		var uris []string

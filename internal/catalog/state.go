@@ -22,7 +22,8 @@ const (
 
 // IsState reports whether a directory is a state directory, which means that it
 // contains a catalog. A state directory must not be published or served, and no
-// resource may be stored in it. lstat and open access the tree with the directory.
+// resource may be stored in it. lstat and open are the functions that access files in
+// the tree of the directory.
 func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
 	name := dir + "/" + FileName
 	if dir == "." {
@@ -45,7 +46,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir makes an error name the directory in which a catalog was looked for.
+// inDir adds to an error the directory in which the catalog was expected.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}

@@ -28,7 +28,7 @@ type Resource struct {
 	ID       int64 // row number, which ascends in the order of recording; 0 if it is unknown
 	URI      string
 	Path     string // path relative to the root directory, slash-separated
-	Stored   bool   // bytes are recorded; if false, only the path is reserved
+	Stored   bool   // whether bytes are recorded; if not, only the path is reserved
 	Length   resourcesync.Length
 	Digests  resourcesync.Digests
 	Verified bool
@@ -44,8 +44,8 @@ type Resource struct {
 	// ChangeFreq says how often the bytes change, according to the set; "" if that is
 	// unknown.
 	ChangeFreq resourcesync.ChangeFreq
-	Due        string // reason why the bytes have to be fetched again (in a mirror) or checked again (at a publisher); "" if there is none
-	Wanted     string // last statement of the Source as JSON, while Due is set
+	Due        string // the reason why the bytes have to be fetched again (in a mirror) or checked again (at a publisher); "" if there is none
+	Wanted     string // the last statement of the Source about the resource, as JSON; only set together with Due
 	Remainder  string // further attributes of the resource in the set: the text of a resourcesync.Remainder
 }
 

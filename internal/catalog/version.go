@@ -14,7 +14,7 @@ import (
 // Run is a run of a command that changed a mirror.
 type Run struct {
 	ID                        int64 // ID of the run; 0 if the run has changed nothing yet
-	Number                    int64 // ID that the run gets if that is greater than all earlier IDs; otherwise the run gets the next ID
+	Number                    int64 // the ID for a new run if it is greater than all earlier IDs; otherwise the run gets the next ID
 	Begun                     time.Time
 	What                      string // command line of the run
 	Created, Updated, Deleted int64  // numbers of memberships that the run created, updated and deleted
@@ -33,8 +33,8 @@ type Version struct {
 	Overtaken    bool                // a later run changed the resource again; only RunVersions and RunOvertaken set this field
 }
 
-// Columns of an ended and of a present state: those of a Resource and its membership,
-// and then the other columns of a Version.
+// The columns of an ended and of a present state: first those of a Resource and its
+// membership, then those of the other fields of a Version.
 const (
 	versionColumns = "0, v.uri, NULL, v.path, TRUE, v.length, " + digestsColumn + ", v.verified, v.type, '', '', FALSE, v.changed, v.lastmod, '', '', '', v.remainder, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended"
 	presentColumns = resourceColumns + ", FALSE, m.changed, m.lastmod, '', '', '', m.remainder, 0, m.set_id, '', m.since, 0, '', m.run, 0"
@@ -45,8 +45,8 @@ func (v *Version) columns() []any {
 	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }
 
-// enterRun inserts a run, or adds to the counts of one that has an ID. It returns the
-// ID.
+// enterRun inserts a new run, or adds to the counts of a run that has an ID already. It
+// returns the ID.
 func (r *recorder) enterRun(run *Run) (id int64) {
 	if run.ID != 0 {
 		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
@@ -59,17 +59,18 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 	return id
 }
 
-// memberOf returns a FROM clause with the membership m and the resource r for a row
-// that has the columns set_id and uri. It ends with a condition, to which others can be
-// added.
+// memberOf returns a part of an SQL query, from FROM on, that finds the membership m
+// and the resource r for a row with the columns set_id and uri. It ends with a
+// condition, to which others can be added.
 func memberOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// The following statements store states that end. The intents tell to which paths the
-// bytes move. CROSS JOIN makes SQLite begin with the intents, since there are only a
-// few.
+// The following statements store in the history the states that end when an outcome is
+// recorded. The table intent, with the planned changes of files, tells to which paths
+// the earlier bytes are moved. CROSS JOIN makes SQLite begin with this table, which has
+// only a few rows.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -82,8 +83,8 @@ const (
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// end ends memberships, and stores every state that ends with the outcome. It must run
-// before the statements that change these states.
+// end ends memberships, and stores in the history every state that ends because of the
+// outcome. It must run before the statements that change these states.
 func (s *settling) end() {
 	for i := range s.Ended {
 		m := &s.Ended[i]
@@ -116,14 +117,15 @@ func (s *settling) keepState(m *Membership, why resourcesync.Change) {
 	}
 }
 
-// versions yields the ended states that satisfy the condition only, in the order of
-// their IDs. overtaken is an SQL expression for the field Overtaken.
+// versions yields the ended states that satisfy the SQL condition in the parameter
+// only, in the order of their IDs. overtaken is an SQL expression for the field
+// Overtaken.
 func (c *db) versions(ctx context.Context, overtaken, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+only+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
-// lastVersions yields the ended states that satisfy a condition, in reverse order of
-// their IDs.
+// lastVersions yields the ended states that satisfy an SQL condition, in descending
+// order of their IDs.
 func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+only+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
 }
@@ -148,8 +150,8 @@ func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, 
 }
 
 // Versions yields the states that ended at or after a moment. It begins with the state
-// that ended last. The + keeps SQLite from using an index with which it would have to
-// sort.
+// that ended last. The + in the query keeps SQLite from using an index with which it
+// would have to sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
 }
@@ -164,7 +166,7 @@ func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Ve
 
 // RunVersions yields the states that a run ended, in the order of the changes. It omits
 // states that the same run began, and resources whose present state equals the one
-// before the run. Overtaken says that a later run changed the resource again.
+// before the run. It sets Overtaken if a later run changed the resource again.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM `+memberOf("v")+"AND m.run > v.ended)", `v.ended = $3 AND v.began <> $3
@@ -187,9 +189,9 @@ func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Ve
 		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields the first states of those members that a run added to a set and a
-// later run changed, in the order in which the states ended. It sets Overtaken in all
-// of them.
+// RunOvertaken yields the members that a run added to a set and that later runs
+// changed. It yields the first state of each, in the order in which these states ended,
+// with Overtaken set.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
@@ -198,7 +200,7 @@ func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Se
 
 // AsOf yields the states that a set had at a moment. First it yields those that are
 // still present, in the order in which the resources were first recorded. Then it
-// yields those that have ended since, in the order in which they ended. The states are
+// yields those that have ended since, in the order in which they ended. The result is
 // complete if the moment is not before the one that Known returns.
 func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
@@ -211,8 +213,9 @@ func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Ve
 	}
 }
 
-// URIAt returns the URI of the resource that has a path, or else of the last one that
-// had it. It returns false if there was none. Paths are compared as FoldBy says.
+// URIAt returns the URI of the resource whose file has the path or, if there is none,
+// of the last resource whose file had it. It returns false if there was never one.
+// Paths are compared as FoldBy says.
 func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
 	return value[string](c.reading(ctx, "look up a path in the catalog"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
@@ -220,20 +223,20 @@ func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, e
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
-// purgedSetting is the name of the setting with the moment before which ended states
-// were deleted, in microseconds since 1970.
+// purgedSetting is the name of the setting that contains a time in microseconds since
+// 1970: states that ended before it were deleted.
 const purgedSetting = "versions purged"
 
 // Known returns the moment since which the history is complete. Earlier states were
-// deleted, or not stored yet. It returns false if no state was ever stored.
+// deleted, or were never stored. It returns false if no state was ever stored.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)
 	return readMicros(micros.Int64), micros.Valid, err
 }
 
-// VersionDays returns the days on which states ended, in UTC, as 2006-01-02. It omits
-// days for which leave returns true.
+// VersionDays returns the days on which states ended, in UTC, in the form 2006-01-02.
+// It omits days for which the function leave returns true.
 func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
@@ -250,8 +253,8 @@ func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (
 }
 
 // ForgetVersions deletes the states that ended on a day. Each transaction deletes some
-// thousand states. Afterwards the history counts as complete only from the day since
-// on.
+// thousand states. From then on the history counts as complete only since another given
+// day.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {

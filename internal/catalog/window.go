@@ -13,12 +13,12 @@ import (
 // that a set loses without approval.
 const (
 	window = 24 * time.Hour
-	// maxStep is the longest time by which the window moves from one extent to the
-	// next, even if the clock moved further. So a single jump of the clock does not
-	// empty the window.
+	// maxStep is the longest time that counts as passed between two extents (records of
+	// the size of a set), even if the clock moved further. So a single jump of the
+	// clock does not empty the window.
 	maxStep = 12 * time.Hour
-	// extentEvery is the shortest time between two extents, which limits the number of
-	// extents in a window.
+	// extentEvery is the shortest time between two extents (records of the size of a
+	// set), which limits their number in a window.
 	extentEvery = 15 * time.Minute
 )
 
@@ -26,7 +26,7 @@ const (
 // began.
 type Losses struct {
 	Members int64 // number of members of the set when the window began
-	Lost    int64 // number of memberships that ended in the window and did not begin again
+	Lost    int64 // the number of memberships that ended in the window without approval and did not begin again
 
 	set   SetID
 	start extent
@@ -35,16 +35,17 @@ type Losses struct {
 // Loss is a membership that ended without approval.
 type Loss struct {
 	SHA256 resourcesync.Digest // SHA-256 of the bytes; zero if none were stored
-	Old    bool                // the membership had begun before the window began
+	Old    bool                // the membership existed before the window began
 }
 
 // extent records how many members a set had at a moment at which the mirror was in sync
 // with the Source.
 type extent struct{ id, at, run, members int64 }
 
-// windowStart returns the extent at which the window of a set begins: the last one that
-// is at least as old as the window is long, otherwise the first. all has the extents of
-// the set in the order in which they were recorded, at least one.
+// windowStart returns the extent (a record of the size of a set) at which the window of
+// a set begins: the last one that is at least as old as the window is long, or the
+// first one if none is. all has at least one extent, and is in the order in which they
+// were recorded.
 //
 // The order of the extents is more reliable than the clock. Each extent was recorded
 // after the one before it, so it is not older than that, even if the clock was behind.
@@ -73,20 +74,21 @@ func windowStart(all []extent, now int64) extent {
 	return all[0]
 }
 
-// stepOf returns by how much the window moves between two moments, which are given in
-// microseconds.
+// stepOf returns the time that counts as passed between two moments, which are given in
+// microseconds. It is at most maxStep.
 func stepOf(from, to int64) time.Duration {
 	return time.Duration(min(to-from, maxStep.Microseconds())) * time.Microsecond
 }
 
-// extents returns the recorded extents of a set in order.
+// extents returns the records of the size of a set, in the order of recording.
 func extents(a asker, set SetID) ([]extent, error) {
 	return rows(a, nil, func(e *extent) []any { return []any{&e.id, &e.at, &e.run, &e.members} },
 		"SELECT id, at, run, members FROM extent WHERE set_id = $1 ORDER BY id", set)
 }
 
-// noteExtent records how many members a set has that is in sync, unless it did so a
-// short time ago, and deletes the extents from before the window.
+// noteExtent records the number of members of a set that has just been synchronized,
+// unless this was recorded a short time ago. It deletes such records, and losses, from
+// before the window.
 func (r *recorder) noteExtent(set SetID, at int64) {
 	all, _ := extents(r, set)
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
@@ -103,16 +105,17 @@ func (r *recorder) noteExtent(set SetID, at int64) {
 	r.exec("DELETE FROM loss WHERE set_id = $1 AND extent < $2", set, start.id)
 }
 
-// insertLoss records a loss. If the membership has already ended once in the window,
-// born and sha256 stay as in the first loss.
+// insertLoss records that a membership ends without approval. If this has already
+// happened to it in the window, born and sha256 keep their first values.
 const insertLoss = `INSERT INTO loss (set_id, uri, extent, born, sha256)
 	SELECT m.set_id, $3, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
 	FROM member m JOIN resource r ON r.id = m.resource JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)
 	WHERE m.set_id = $1 AND m.resource = $2
 	ON CONFLICT (set_id, uri) DO UPDATE SET extent = excluded.extent`
 
-// lose records that a membership ends as a loss. If the end was approved, it deletes an
-// earlier loss instead. It must run before the membership ends.
+// lose records that a membership ends without approval. If the end was approved, it
+// deletes the record of an earlier loss instead. It must run before the membership
+// ends.
 func (r *recorder) lose(m *Membership, row int64, meant bool) {
 	if meant {
 		r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
@@ -121,8 +124,8 @@ func (r *recorder) lose(m *Membership, row int64, meant bool) {
 	r.exec(insertLoss, m.Set, row, m.URI)
 }
 
-// lost is the FROM clause for the losses in the window whose URIs come after $1. $2 is
-// the page size: see listing.
+// lost is the FROM clause for the losses in the window whose URIs come after $1. The
+// page size is $2: see listing.
 var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
 // Losses returns the losses of a set in the window that ends now, or false if the set
@@ -138,7 +141,7 @@ func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err 
 	return l, ok, err
 }
 
-// EachLoss yields the losses that l.Lost counts.
+// EachLoss yields the losses that were counted in the field Lost of the given Losses.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
 	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+lost+" ORDER BY l.uri LIMIT $2",
 		"", func(v *Loss) (any, []any) {
@@ -147,8 +150,9 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 		}, l.set, l.start.id, l.start.run)
 }
 
-// Newcomers yields the members that were added to the set of l in the window and had
-// not been members before, in ascending order of keys.
+// Newcomers yields the keys of members that were added to the set in the window and had
+// not been in it before, in ascending order. The set and the window are those of the
+// given Losses.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
 	return c.memberKeys(ctx, l.set, only, l.start.run, l.start.id)

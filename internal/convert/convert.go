@@ -1,10 +1,9 @@
-// Package convert converts a ResourceSync document of any dialect into a valid document of
-// 1.1, and reports each decision that it had to make.
-//
-// Document reads a document once and stores its entries in a temporary file, because the
-// header of the result depends on all entries. It writes the sorted result to another
-// temporary file and reads that file with a strict Decoder. Only a valid result is copied
-// to the output, so the output is complete or empty.
+// Package convert converts a ResourceSync document of any dialect into a valid document
+// of version 1.1, and reports each decision that it had to make. The function Document
+// reads a document once and stores its entries in a temporary file, because the header of
+// the result depends on all entries. It writes the sorted result to another temporary
+// file and reads that file with a strict Decoder. Only a valid result is copied to the
+// output, so the output is complete or empty.
 package convert
 
 import (
@@ -17,7 +16,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Options are the options of Document. The zero value is usable.
+// Options are the options of the function Document. The zero value is usable.
 type Options struct {
 	Name    string                // name of the document in errors, usually its path
 	Dialect *resourcesync.Dialect // the dialect that the document must have; nil allows any
@@ -42,7 +41,7 @@ type Options struct {
 // Level is the importance of a decision.
 type Level string
 
-// The levels, as in package lint.
+// The levels have the same names as in package lint.
 const (
 	Info    Level = "info"    // something unusual that 1.1 allows, so there was nothing to decide
 	Warning Level = "warning" // something that 1.1 does not allow, and that was converted or dropped
@@ -56,7 +55,7 @@ type Decision struct {
 	Line  int    // line, from 1; 0 if the decision concerns the document as a whole
 	Rule  string // id of the rule that was broken; may be ""
 	Level Level
-	URI   string // loc of an entry that was left out, if it has one
+	URI   string // the loc of the entry if it was left out and has one; otherwise ""
 	Text  string // the value read and the value written
 }
 
@@ -74,7 +73,7 @@ func (d Decision) String() string {
 
 // Report describes a conversion.
 type Report struct {
-	Dialect   resourcesync.Dialect // dialect of the document
+	Dialect   resourcesync.Dialect // the dialect of the document that was read
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // number of entries left out, each with a Decision of level Error
@@ -85,7 +84,7 @@ type Report struct {
 // RefusedError is the reason why a document cannot be converted. Nothing was written.
 type RefusedError struct {
 	Name         string
-	Line, Column int // 0 if the error concerns the document as a whole
+	Line, Column int // the position of the error; 0 if it concerns the document as a whole
 	Rule         string
 	Msg          string
 	Hint         string // what the user can do next; may be ""
@@ -112,12 +111,12 @@ type converter struct {
 	o      Options
 	report Report
 	nature nature
-	header resourcesync.Header // header of the result
+	header resourcesync.Header // the header of the result
 
-	oldTimes        bool // lastmod is the time of a change, as before 1.1
-	recast          bool // the capability of each entry is replaced by entryCapability
+	oldTimes        bool // whether lastmod is the time of a change, as it was before version 1.1
+	recast          bool // whether every entry of the result has the capability entryCapability
 	entryCapability resourcesync.Capability
-	listed          map[resourcesync.Capability]int // in a Capability List, the line of the entry for each capability
+	listed          map[resourcesync.Capability]int // for a Capability List, the line of the first entry with each capability
 }
 
 // Document reads a document, converts it to version 1.1 and writes the result to out.

@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mend converts an entry to 1.1. If that is impossible it returns the broken rule and the
-// reason, and otherwise "".
+// mend converts an entry to version 1.1. If that is impossible, rule is the broken rule
+// and why is the reason; otherwise why is "".
 func (c *converter) mend(it *item) (rule, why string) {
 	e := &it.Entry
 	loc, changed, why := c.uri(e.Loc)
@@ -41,8 +41,8 @@ func (c *converter) mend(it *item) (rule, why string) {
 }
 
 // capability rejects a second entry for the same capability in a Capability List. It also
-// rejects an entry that has the capability of its urlset, because such a document would be
-// both a list and an index of lists.
+// rejects an entry of a urlset that has the capability of the document itself, because
+// such a document would be both a list and an index of lists.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	switch {
 	case e.Capability == "":
@@ -122,9 +122,9 @@ func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
-// withoutOurs removes attributes without prefix or with the prefix of ResourceSync. 1.1
-// does not define them, and it allows other attributes only with the prefix of another
-// vocabulary.
+// withoutOurs removes attributes that have no prefix or the prefix of ResourceSync, but
+// are not defined in version 1.1. It keeps attributes of other vocabularies, which 1.1
+// allows.
 func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
 	if !slices.ContainsFunc(attrs, looksOurs) {
 		return attrs
@@ -159,7 +159,7 @@ func shown(a resourcesync.Attr) string {
 	return fmt.Sprintf("%s=%q", name, clip(a.Value))
 }
 
-// clip shortens a value for a message to 80 bytes.
+// clip shortens a value in a message to at most 80 bytes.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
@@ -168,7 +168,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// links converts links, and leaves out the links that nobody could follow.
+// links converts links. It leaves out links whose target is not a usable URI, and links
+// to patches that version 1.1 does not allow.
 func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
 	var out []resourcesync.Link
 	for _, l := range links {
@@ -194,7 +195,8 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 	return out
 }
 
-// patchLink returns why 1.1 forbids a link to a patch (§14.4), or "" if 1.1 allows it.
+// patchLink returns the rule of 1.1 that forbids a link to a patch (§14.4), and the
+// reason. The reason is "" if the link is allowed.
 func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
 	switch {
 	case l.Rel != resourcesync.RelPatch:
@@ -208,8 +210,8 @@ func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why str
 	return "", ""
 }
 
-// uri converts a reference to an absolute URI in ASCII. If that is impossible it returns
-// the reason.
+// uri converts a reference to an absolute URI in ASCII. If that is impossible, why is the
+// reason.
 func (c *converter) uri(s string) (out string, changed bool, why string) {
 	out = encoded(s)
 	if hasScheme(out) {

@@ -72,7 +72,7 @@ func (c *converter) kind(d *document) error {
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
-		c.recast = true // entries become links to documents, without a capability of their own
+		c.recast = true // entries become links to documents, so they have no capability of their own
 		c.noteDocument("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
@@ -99,8 +99,8 @@ func indexed(r resourcesync.Root) string {
 	return ""
 }
 
-// rootAttrs removes attributes of the root that 1.1 does not have. It returns the value of
-// the attribute modified.
+// rootAttrs removes attributes of the root that version 1.1 does not define. It returns
+// the value of the attribute "modified".
 func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	h := &c.header
 	for _, a := range h.Attrs {
@@ -127,8 +127,8 @@ func (c *converter) rootFields() {
 	}
 }
 
-// rootTimes sets the attributes at and from of the root, and removes times that documents
-// of this kind do not have.
+// rootTimes sets the attributes "at" and "from" of the root if they are required and
+// missing, and removes times that documents of this kind do not have.
 func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	none := fmt.Sprintf("which a %s does not have", n.name)
@@ -152,8 +152,8 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 	return nil
 }
 
-// requiredTime sets the attribute at or from, if it is missing although documents of this
-// kind must have it.
+// requiredTime sets the attribute "at" or "from" of the root if documents of this kind
+// must have it and this one does not.
 func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {
@@ -182,15 +182,15 @@ func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	}
 }
 
-// candidate is a time that may be used for a missing attribute, with a description for
-// people.
+// candidate is a time that may be used as the value of a missing attribute, with a text
+// that tells the user where the time comes from.
 type candidate struct {
 	time resourcesync.Datetime
 	what string
 }
 
-// missing sets an attribute to the first candidate that has a time. It returns an error if
-// there is none, because no time is ever invented.
+// missing sets a missing attribute to the first candidate that has a time. It returns an
+// error if there is none, because no time is ever invented.
 func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
 	for _, f := range from {
 		if !f.time.IsZero() {
@@ -202,7 +202,8 @@ func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, f
 	return c.refuse(rule, flag+" gives it", "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// rootLinks converts the links of the document, and adds the up link if that is missing.
+// rootLinks converts the links of the document, and adds the up link if it is missing and
+// required.
 func (c *converter) rootLinks() error {
 	h := &c.header
 	h.Links = c.links(h.Links, item{}, false)

@@ -2,22 +2,23 @@ package convert
 
 import "instep/resourcesync"
 
-// times is the group of times that the root of a document may have (1.1 Appendix A).
+// times says which of the attributes at, completed, from and until the root of a
+// document may have (1.1 Appendix A).
 type times uint8
 
 const (
-	anyTimes      times = iota // any time, because the standard does not define the capability
-	noTimes                    // none of the attributes at, completed, from and until
+	anyTimes      times = iota // all of the attributes, because the standard does not define the capability
+	noTimes                    // none of the attributes
 	snapshotTimes              // at, completed
 	changeTimes                // from, until
 )
 
-// nature has the properties in which the kinds of documents differ.
+// nature contains the properties of one kind of documents.
 type nature struct {
-	name      string // name of the kind, with which ids of rules begin
+	name      string // the name of the kind, with which the ids of its rules begin
 	times     times
-	required  bool // the attribute at or from is required
-	up        bool // the up link is required
+	required  bool // the root must have the attribute "at" or "from"
+	up        bool // the root must have an up link
 	entryAt   bool // entries may have the attributes at and completed
 	entryFrom bool // entries may have the attributes from and until
 	manifest  bool // entries must have the attribute path
@@ -25,7 +26,8 @@ type nature struct {
 	windows   bool // entries are sorted by the attribute from
 }
 
-// natureOf returns the nature of documents with the root and capability of h.
+// natureOf returns the properties of documents with the same root element and
+// capability as the header h.
 func natureOf(h *resourcesync.Header) nature {
 	index := h.Root == resourcesync.SitemapIndex
 	n := nature{name: h.Kind(), up: true}

@@ -6,9 +6,9 @@ import (
 	"instep/resourcesync"
 )
 
-// compare orders times by their first moment. A time of reduced precision comes before the
-// complete time with the same first moment. compare is a total order, unlike
-// Datetime.Before, and never contradicts Before.
+// compare orders times by the first moment that each includes. If that is equal, a time
+// of reduced precision comes before a complete one. Unlike Datetime.Before, compare is a
+// total order, and it never contradicts Before.
 func compare(a, b resourcesync.Datetime) int {
 	if n := a.Time().Compare(b.Time()); n != 0 {
 		return n
@@ -26,13 +26,13 @@ func compare(a, b resourcesync.Datetime) int {
 	return 0
 }
 
-// piece is an encoded entry. It has the position of its bytes, and the values that decide
-// whether and where it is written.
+// piece is an entry encoded for the result. It has the position of its bytes, and the
+// values that decide whether and where it is written.
 type piece struct {
 	start, size int64
-	when        resourcesync.Datetime // time by which the pieces are sorted; may be absent
-	path        resourcesync.Key      // key of the path in a package; "" if the entry has no path
-	bitstream   resourcesync.Key      // key of the digests and the length; "" unless the entry states both
+	when        resourcesync.Datetime // the time by which the entries are sorted; may be absent
+	path        resourcesync.Key      // the key of the entry's path in a package; "" if the entry has no path
+	bitstream   resourcesync.Key      // the key of the entry's digests and length; "" unless it has both
 	line        int
 	part        string
 }
@@ -46,8 +46,9 @@ const (
 	sorted
 )
 
-// arrange sorts pieces by time. It reverses a list that has the newest entry first, and
-// sorts any other list stably. A piece without time stays behind its predecessor.
+// arrange sorts encoded entries by time. It reverses a list that has the newest entry
+// first, and sorts any other list stably. An entry without a time stays after the entry
+// that preceded it.
 func arrange(pieces []piece) arrangement {
 	if forward(pieces) {
 		return kept
@@ -66,8 +67,8 @@ func arrange(pieces []piece) arrangement {
 	return sorted
 }
 
-// forward reports whether the pieces are in the order that the standard requires, so that
-// no time is before the previous one.
+// forward reports whether the entries are in the order that the standard requires: no
+// time is before the previous one.
 func forward(pieces []piece) bool {
 	var last resourcesync.Datetime
 	for i := range pieces {
@@ -82,7 +83,7 @@ func forward(pieces []piece) bool {
 	return true
 }
 
-// clashes returns the indexes of pieces that must be left out, because a later piece has
+// clashes returns the indexes of entries that must be left out, because a later entry has
 // the same path and another bitstream. A package has only one bitstream per path (1.1
 // §13.2).
 func clashes(pieces []piece) []int {

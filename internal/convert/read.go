@@ -26,14 +26,15 @@ type document struct {
 	items  *spool.Log[item]
 	bad    int // number of entries that could not be read
 
-	// Facts about all entries, which are needed before the first entry is written.
+	// The following facts about all entries are needed before the first entry is
+	// written.
 	withDatetime, withLastMod, withCapability int64
 	capability                                resourcesync.Capability // capability of the last entry that has one
-	differ                                    bool                    // not all entries have the same capability
-	beyond                                    bool                    // an entry has an attribute that Resource Lists do not have
+	differ                                    bool                    // whether entries have different capabilities
+	beyond                                    bool                    // whether an entry has an attribute that Resource Lists do not have
 	latestLastMod, earliestFrom               resourcesync.Datetime
 	earliestDatetime                          resourcesync.Datetime
-	earliestUndated                           resourcesync.Datetime // earliest lastmod of entries without datetime
+	earliestUndated                           resourcesync.Datetime // the earliest lastmod of the entries without datetime
 }
 
 // Close releases the temporary file.
@@ -77,7 +78,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add adds an entry.
+// add adds an entry to the document.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -103,7 +104,7 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier returns the earlier of two times, of which one may be absent.
+// earlier returns the earlier of two times. If one is absent, it returns the other.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -111,26 +112,27 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note reports a note of the Decoder, unless the conversion decides about the noted value.
+// note reports a note of the Decoder as a decision. It skips notes for which the
+// conversion reports a decision of its own.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // values with these notes are written differently
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // although these are legal in 1.1, the result has another value
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
 }
 
-// decidedHere has the quirks for which the Decoder returns the value as written and the
-// conversion decides how to write it.
+// decidedHere has the quirks for which the Decoder returns the value as it was written,
+// and the conversion decides and reports how to write it.
 var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
 }
 
-// leaveOut reports an entry that cannot be used.
+// leaveOut counts and reports an entry that is not in the result.
 func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.report.LeftOut++
 	text := "entry left out: " + why
@@ -161,13 +163,13 @@ func isManifest(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
 }
 
-// nested reports whether the document is the index of a manifest that is divided into
-// several documents. In 1.1 a manifest is always a single document (§11.2).
+// nested reports whether the document is an index that divides a manifest into several
+// documents. In 1.1 a manifest is always a single document (§11.2).
 func (d *document) nested() bool {
 	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
 }
 
-// maxDepth is the largest depth of the indexes of a manifest.
+// maxDepth is the largest number of levels of indexes of a manifest.
 const maxDepth = 4
 
 // merge reads all parts of a divided manifest into one document.
@@ -187,7 +189,7 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
-// addParts adds the entries of all parts that an index lists to the whole document.
+// addParts adds to the document whole the entries of all parts that an index lists.
 func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {
@@ -216,8 +218,8 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 	return nil
 }
 
-// addPart adds the entries of one part to the whole document. A part may be an index of
-// further parts.
+// addPart adds the entries of one part to the document whole. The part may itself be an
+// index of further parts.
 func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
 	f, err := c.o.Open(name)
 	if err != nil {
@@ -249,8 +251,9 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName returns the path of a part relative to the root of the package. That is the
-// attribute path of the entry, or its loc resolved against the path of the index.
+// partName returns the path of a part of a manifest, relative to the root of the
+// package. The path is the attribute path of the entry or, if there is none, its loc,
+// resolved against the path of the index.
 func partName(e *resourcesync.Entry, index string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result. It first encodes the entries in document order, which shows the
-// position of each entry, and then copies them sorted by time.
+// write writes the result. First it encodes the entries in the order in which they were
+// read, to find the position of each one. Then it copies them sorted by time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
 	head, tail, err := c.frame()
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 	return nil
 }
 
-// encode writes a document with every usable entry, and returns where the entries are in
-// it. The first one begins at the given offset.
+// encode writes a document with every usable entry to a temporary file. It returns the
+// position of each entry in this file, where the first one begins at the given offset.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]piece, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 	return pieces, enc.Close()
 }
 
-// shortly returns the error of an Encoder as a short text.
+// shortly describes an error of an Encoder by the field, its value and the message.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -98,7 +98,8 @@ func (c *converter) tooLarge(d *document, written int) error {
 	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes after %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf returns a piece with the values of an entry that decide about order and paths.
+// pieceOf returns the values of an entry that decide about its place in the result, and
+// about clashes of paths.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
 	p := piece{line: e.Line, part: it.Part}
@@ -119,8 +120,8 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts the pieces, and leaves out those whose path a later piece uses for another
-// bitstream.
+// order sorts the encoded entries by time. It leaves out those whose path a later entry
+// uses for another bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {
@@ -167,11 +168,12 @@ func (c *converter) frame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble writes the result: head, the pieces of unordered in their order, and tail.
+// assemble writes the result: the bytes before the entries, the entries in the order of
+// pieces, whose bytes it reads from unordered, and the bytes after them.
 func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, pieces []piece, tail []byte, out io.Writer) error {
 	w := out
 	if c.o.Gzip {
-		w = gzip.NewWriter(out) // without name and time, so that the bytes are always the same
+		w = gzip.NewWriter(out) // the gzip header has no name and time, so the same document always gives the same bytes
 	}
 	if _, err := w.Write(head); err != nil {
 		return err

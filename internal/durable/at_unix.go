@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// at has the system calls that take an open directory and a name in it.
+// at contains the system calls that take an open directory and the name of a file in it.
 var at = &calls{
 	open: func(dir int, name string) (fd int, err error) {
 		err = again(func() error {

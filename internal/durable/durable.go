@@ -11,17 +11,17 @@ import (
 	"os"
 )
 
-// Disk contains the system calls that decide whether data is safe. A simulation or a
-// test replaces them; System returns the real ones.
+// Disk contains the system calls on which the durability of data depends. A simulation or
+// a test replaces them; System returns the real ones.
 type Disk struct {
 	// Sync makes one open file durable. After an error the content of the file is
 	// unknown, and it must be written again.
 	Sync func(f *os.File) error
-	// SyncFS makes everything written to the file system of f durable, and reports errors
-	// that occurred since f was opened. SyncFS is nil if the system has no such call, or
-	// none that is safe.
+	// SyncFS makes everything durable that was written to the file system of f, and
+	// reports errors that occurred since f was opened. SyncFS is nil if the system has no
+	// such call, or if it cannot be trusted there.
 	SyncFS func(f *os.File) error
-	// Rename renames a file and replaces a file at newName.
+	// Rename renames a file. If there is a file at newName, it is replaced.
 	Rename func(at *Parents, oldName, newName string) error
 	// RenameNew renames a file. It fails with fs.ErrExist if there is a file at newName.
 	RenameNew func(at *Parents, oldName, newName string) error
@@ -31,9 +31,9 @@ type Disk struct {
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
 	// OpenNameless creates a file without a name for writing, on the file system of the
-	// directory dir. If the file is closed before it has got a name, it is gone.
-	// OpenNameless is nil if the system has no such files, or they are not safe. If it is
-	// not nil, it may still fail.
+	// directory dir. A file that is closed before it gets a name is gone. OpenNameless is
+	// nil if the system has no such files, or if they are not safe there. A call may fail
+	// even if it is not nil.
 	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
 	// NameNew gives a file from OpenNameless its first name. It fails with fs.ErrExist if
 	// there is a file at name.
@@ -60,8 +60,8 @@ func System(root *os.Root) Disk {
 
 // Keep gives the file at oldName the additional name newName, so that its bytes survive
 // when the file at oldName is replaced. It creates a hard link. On a file system without
-// hard links it creates a copy at temp and renames that. It returns fs.ErrExist if there
-// is a file at newName.
+// hard links it creates a copy at temp and renames the copy to newName. It returns
+// fs.ErrExist if there is a file at newName.
 func (d Disk) Keep(at *Parents, oldName, newName, temp string, mode fs.FileMode) error {
 	root := at.Root
 	linked := d.Link(at, oldName, newName)
@@ -98,7 +98,7 @@ func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error)
 	return d.Sync(out)
 }
 
-// ErrNotRegular means that there is something other than a regular file at a name.
+// ErrNotRegular means that the file with a name is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
 // OpenRegular opens the regular file at name for reading. If name is a symbolic link or a
@@ -122,12 +122,12 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file is replaced again and again")}
 }
 
-// maxReplaced is the number of times that OpenRegular tries to open a file that is
-// replaced between the check and the opening.
+// maxReplaced is the number of attempts to open a file that is replaced each time between
+// the check of its type and the opening.
 const maxReplaced = 100
 
-// openOnce opens the file at name. It returns nil if the file was replaced since openOnce
-// checked its type.
+// openOnce opens the file at name after it has checked that the file is regular. It
+// returns nil if the file was replaced between the check and the opening.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

@@ -13,30 +13,31 @@ import (
 )
 
 const (
-	// Up to fewFiles files are synced one by one, in parallel. For more files, one call
-	// for the whole file system is faster (measured on ext4: 5 ms instead of 16 ms for
-	// 250 files of 5 KiB), although it also writes the data of other programs.
+	// fewFiles is the largest number of files that are synced one by one, in parallel.
+	// For more files, one call for the whole file system is faster (measured on ext4: 5
+	// ms instead of 16 ms for 250 files of 5 KiB), although it also writes the data of
+	// other programs.
 	fewFiles = 48
-	// manyFiles is the largest number of open files that wait for their sync on a system
-	// without that call.
+	// manyFiles is the number of open files in a group at which all of them are synced,
+	// on a system without a call for the whole file system.
 	manyFiles = 256
-	// Parallel syncs share commits of the file system's journal. More than 32 workers
-	// were not faster.
+	// Concurrent syncs share commits of the file system's journal. With more than 32
+	// workers they were not faster.
 	defaultWorkers = 32
 )
 
 // Group makes many written files durable together. Add is safe for concurrent use. After
-// a failed sync, every later Sync of the group fails, too.
+// one sync has failed, every later call of Sync fails, too.
 type Group struct {
 	disk    Disk
 	root    *os.Root
 	workers int
-	fs      *os.File // opened before the first write, so that SyncFS reports errors of these writes
+	fs      *os.File // the root directory, opened before the first write so that SyncFS reports errors of all writes
 
 	mu   sync.Mutex // guards the fields below
 	held []*os.File
 	lent map[*os.File]struct{}
-	bulk bool // some files are in neither held nor lent any more, so only SyncFS can make them durable
+	bulk bool // whether files were removed from held and lent without a sync, so that only SyncFS can make them durable
 	err  error
 }
 
@@ -84,14 +85,15 @@ func (g *Group) Lend(f *os.File) error {
 	return g.note(g.whole())
 }
 
-// Return removes f from the group, whether it has been synced or not.
+// Return removes a file that was added with Lend from the group, whether it has been
+// synced or not.
 func (g *Group) Return(f *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.lent, f)
 }
 
-// whole makes the group use SyncFS if it has too many files to sync each of them.
+// whole makes the group use SyncFS if it has too many files to sync them one by one.
 func (g *Group) whole() error {
 	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
 		return nil
@@ -121,7 +123,7 @@ func (g *Group) Sync(ctx context.Context) error {
 	return nil
 }
 
-// SyncDirs makes the names in the given directories durable.
+// SyncDirs makes the names of the files in the given directories durable.
 func (g *Group) SyncDirs(ctx context.Context, dirs []string) error {
 	if g.fs != nil && len(dirs) > fewFiles {
 		if err := ctx.Err(); err != nil {

@@ -44,10 +44,10 @@ func SetModTime(f *os.File, t time.Time) error {
 	return nil
 }
 
-// linkNameless gives a file without a name its first name. It links through /proc if a
-// direct link fails with ENOENT: before Linux 6.10 only privileged processes could link
-// directly, and since then only threads with the credentials of the one that opened the
-// file.
+// linkNameless gives a file without a name its first name. It links the file through
+// /proc if a direct link fails with ENOENT. Before Linux 6.10 only privileged processes
+// could link such a file directly. Since then a thread can do it that has the same
+// credentials as the one that opened the file.
 func linkNameless(fd, dir int, name string) error {
 	err := linkByFile(fd, dir, name)
 	if errors.Is(err, unix.ENOENT) {

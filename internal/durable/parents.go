@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// Parents caches open directories below a root. In a cached directory, an operation needs
-// one system call instead of about ten. Parents is not safe for concurrent use.
+// Parents caches open directories below a root. An operation on a file in a cached
+// directory needs one system call instead of about ten. Parents is not safe for
+// concurrent use.
 type Parents struct {
 	Root *os.Root
-	open [maxParents]openDir // the directories that were used last come first
+	open [maxParents]openDir // the open directories; those that were used last come first
 }
 
 // maxParents is the capacity of the cache. It is enough for moving a file between two
@@ -30,10 +31,10 @@ type openDir struct {
 	f    *os.File // nil: none
 }
 
-// calls are the system calls that take an open directory and a name in it.
+// calls are system calls that take an open directory and the name of a file in it.
 type calls struct {
 	open   func(dir int, name string) (fd int, err error)  // a directory
-	lstat  func(dir int, name string) (fs.FileMode, error) // returns the file type only
+	lstat  func(dir int, name string) (fs.FileMode, error) // returns only the file type
 	mkdir  func(dir int, name string, mode fs.FileMode) error
 	link   func(fromDir int, from string, toDir int, to string) error
 	rename func(fromDir int, from string, toDir int, to string) error
@@ -64,8 +65,8 @@ func (p *Parents) at(name string) (fd int, base string, err error) {
 	return fd, path.Base(name), err
 }
 
-// dir returns the file descriptor of a directory. It opens the directory through its
-// parent, which is often in the cache. So it needs one system call instead of one for
+// dir returns the file descriptor of a directory. It opens the directory relative to its
+// parent, which is often in the cache. Then one system call is enough, instead of one for
 // each segment of the name.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
@@ -88,7 +89,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // non-blocking, since the directory may have been replaced by a FIFO
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // without waiting, in case the directory was replaced by a FIFO
 	}
 	above, base, err := p.at(name)
 	if err != nil {
@@ -101,7 +102,8 @@ func (p *Parents) enter(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// both calls do with the directories of two names, and the last segments of these names.
+// both calls the function do with the open directories of two files and the names of the
+// files in them.
 func (p *Parents) both(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
 	fromDir, fromBase, err := p.at(from)
 	if err != nil {
@@ -160,10 +162,10 @@ func (p *Parents) link(from, to string) error {
 	return p.both("link", from, to, at.link)
 }
 
-// LinkBetween gives a file below one root another name below a second root. It follows no
-// symbolic link out of either root. It returns fs.ErrExist if newName exists, and
-// errors.ErrUnsupported if the system or the file systems have no such links, or if the
-// file has too many.
+// LinkBetween gives a file below one root directory another name below a second one. It
+// follows no symbolic link out of either. It returns fs.ErrExist if newName exists, and
+// errors.ErrUnsupported if a hard link is not possible: the system or the file systems do
+// not support it, or the file has too many.
 func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
 	if at == nil {
 		return errors.ErrUnsupported
@@ -192,8 +194,8 @@ func (p *Parents) rename(from, to string) error {
 	return p.both("rename", from, to, at.rename)
 }
 
-// renameNew renames a file unless there is a file at to. It uses a single system call if
-// the system has one.
+// renameNew renames a file unless the new name exists. It uses a single system call if
+// the system has one for this.
 func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
 		return p.linkNew(from, to)
@@ -217,9 +219,9 @@ func (p *Parents) nameNew(f *os.File, name string) error {
 	return nil
 }
 
-// linkNew is renameNew in two steps, for systems without that system call. On a file
-// system without hard links, another process may create a file at to between the check
-// and the rename.
+// linkNew does the same as renameNew in two steps, for systems without a system call for
+// it. On a file system without hard links, another process may create a file with the new
+// name between the check and the rename, which then replaces it.
 func (p *Parents) linkNew(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {

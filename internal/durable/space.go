@@ -9,7 +9,7 @@ import (
 type Space struct {
 	Known            bool   // whether the system provides the values below
 	Total, Free      uint64 // bytes
-	Files, FreeFiles uint64 // maximum and remaining number of files; Files is 0 if files are not counted
+	Files, FreeFiles uint64 // the largest possible and the remaining number of files; Files is 0 if the file system does not limit it
 }
 
 // IsFull reports whether err means that the file system or a quota is full, or that a

@@ -15,8 +15,8 @@ const (
 )
 
 var (
-	// syncFSTypes are the file systems on which syncfs waits for the disk and, since
-	// Linux 5.8, reports write errors.
+	// syncFSTypes are the types of file systems on which syncfs waits for the disk and,
+	// since Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	// namelessTypes are file systems on which fsync makes a file without a name durable.
 	// Btrfs is not among them, since most versions skip a file without links.
@@ -58,7 +58,7 @@ func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	if errors.Is(err, unix.EINVAL) { // the file system does not support the call
+	if errors.Is(err, unix.EINVAL) { // the file system does not support this call
 		return errors.ErrUnsupported
 	}
 	return err

@@ -20,7 +20,7 @@ func syncFS(*os.File) error { return errors.ErrUnsupported }
 
 var renameExcl func(fromDir int, from string, toDir int, to string) error
 
-var at *calls // not available on this system
+var at *calls // nil: this system does not have these calls
 
 var fullErrors []error
 

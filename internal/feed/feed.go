@@ -34,7 +34,7 @@ type Entry struct {
 	Title   string
 	Updated string // time as written: RFC 3339 in Atom, RFC 822 in RSS
 	Links   []Link
-	Line    int // line of its start tag, from 1
+	Line    int // the line at which the start tag of the entry begins, from 1
 }
 
 // Link is a link of an entry. In RSS it has no relation.
@@ -58,7 +58,7 @@ func (e *Entry) Link(rel string) string {
 const (
 	nsAtom = "http://www.w3.org/2005/Atom"
 
-	maxEntry = 1 << 20 // largest size of an entry, or of the part between two entries, in bytes
+	maxEntry = 1 << 20 // the largest size in bytes of an entry, or of the text between two entries
 	maxLinks = 100     // largest number of links of an entry
 )
 
@@ -68,10 +68,10 @@ var ErrTooLarge = errors.New("an entry of the feed has more than 1 MiB")
 // ErrNotFeed means that a document is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Read reads a whole feed and calls handle with every entry. The entry is valid until
-// handle returns. Read stops at the first error of handle. Its error wraps ErrNotFeed,
-// ErrTooLarge, an XML syntax error, or the error of src or handle. The entries before an
-// error have been handled.
+// Read reads a whole feed and calls the function handle with every entry. The entry is
+// valid until handle returns. Read stops at the first error of handle. The error of Read
+// wraps ErrNotFeed, ErrTooLarge, an XML syntax error, or the error of src or handle.
+// Entries before the error have been handled.
 func Read(src io.Reader, handle func(*Entry) error) (Header, error) {
 	m := &meter{r: src, left: maxEntry}
 	r := &reader{d: xml.NewDecoder(m), m: m, handle: handle}
@@ -85,8 +85,9 @@ func Read(src io.Reader, handle func(*Entry) error) (Header, error) {
 	return r.h, nil
 }
 
-// meter is a reader with a limit on the bytes of one entry. The limit begins anew when left
-// is set. It keeps the first error of the underlying reader.
+// meter is a reader that limits the number of bytes of one entry. The caller sets left
+// at the beginning of each entry. The meter keeps the first error of the underlying
+// reader.
 type meter struct {
 	r    io.Reader
 	left int64
@@ -188,7 +189,7 @@ func (r *reader) atom(start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// channel reads a child of the rss element, which normally is its channel.
+// channel reads a child of the element rss, which is normally the element channel.
 func (r *reader) channel(start *xml.StartElement) error {
 	if start.Name.Space != "" || start.Name.Local != "channel" {
 		return r.d.Skip()

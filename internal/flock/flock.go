@@ -31,7 +31,7 @@ func (e *LockedError) Error() string {
 // Lock is a lock that is held until Release or the end of the process.
 type Lock struct {
 	f      *os.File
-	dir    *os.File // the directory of f, which is locked, too; nil if the system cannot lock directories
+	dir    *os.File // the directory of the lock file, which is locked, too; nil if the system cannot lock directories
 	shared bool
 }
 
@@ -40,8 +40,8 @@ const maxHolder = 512
 
 // Acquire locks the file at path and its directory. It creates the file, but not the
 // directory. It never waits: if another process holds the lock, it returns a
-// *LockedError. If only the file were locked and somebody removed it, the next Acquire
-// would lock a new file.
+// *LockedError. The directory is locked as well because somebody may remove the file:
+// then the next process would create and lock a new file.
 func Acquire(path string) (*Lock, error) {
 	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
 	if err != nil {
@@ -53,24 +53,24 @@ func Acquire(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Share takes a shared lock, which several processes can hold while none holds the lock
-// of Acquire. It writes nothing, not even the holder's name. If there is no file at path,
-// and so no holder, it returns fs.ErrNotExist.
+// Share takes a shared lock. Several processes can hold it at a time, but not while a
+// process holds the lock of Acquire. Share writes nothing, not even the holder's name. If
+// there is no file at path, nobody holds a lock there, and Share returns fs.ErrNotExist.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
 // Dir locks a directory without a lock file. If the system cannot lock directories, Dir
-// locks nothing. Acquire is better where a lock file is possible, since it names the
-// holder and works on all systems.
+// locks nothing. Use Acquire where a lock file is possible, since it names the holder and
+// works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // Release must not remove a holder's name, since a directory has none
+	l := &Lock{shared: true} // set so that Release does not try to remove the name of the holder from a lock file
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-// maxTries is the number of times that lock tries to lock a file that is replaced before
-// it is locked.
+// maxTries is the number of attempts to lock a file that is replaced each time before it
+// is locked.
 const maxTries = 10
 
 func lock(path string, flag int, shared bool) (*Lock, error) {
@@ -106,7 +106,7 @@ func lockOnce(path string, flag int, shared bool) (_ *Lock, err error) {
 	return l, held(tryLock(l.f, shared), path)
 }
 
-// lockDir locks the directory dir of the lock file at path.
+// lockDir locks the directory dir, in which the lock file at path is or will be.
 func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	if l.dir, err = openDir(dir); err != nil {
 		return fmt.Errorf("opening the directory of a lock: %w", err)
@@ -116,12 +116,13 @@ func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	}
 	err = tryLock(l.dir, shared)
 	if errors.Is(err, errNoLocks) {
-		return nil // the lock on the file has to be enough
+		return nil // then only the file is locked
 	}
 	return held(err, path)
 }
 
-// held converts errHeld to a *LockedError, and adds the path to any other error.
+// held converts the error errHeld to a *LockedError, and adds the path to any other
+// error.
 func held(err error, path string) error {
 	switch {
 	case err == nil:
@@ -132,7 +133,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the locked file is still at path.
+// stands reports whether the file at path is still the locked one.
 func (l *Lock) stands(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {

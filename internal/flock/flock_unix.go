@@ -39,8 +39,8 @@ func tryLock(f *os.File, shared bool) error {
 	}
 }
 
-// noLocks reports whether err means that the file system cannot lock the file. NFS
-// returns EBADF for a directory, since it locks only files that are open for writing.
+// noLocks reports whether an error means that the file system cannot lock the file. NFS
+// returns EBADF for a directory, because it locks only files that are open for writing.
 func noLocks(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool {
 		return errors.Is(err, e)

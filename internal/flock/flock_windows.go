@@ -15,8 +15,8 @@ func openLock(path string, flag int) (*os.File, error) {
 // remove an open lock file.
 func openDir(string) (*os.File, error) { return nil, nil }
 
-// tryLock locks one byte far behind the text of the file, so that other processes can
-// read the holder's name.
+// tryLock locks one byte far beyond the end of the text in the file, so that other
+// processes can read the holder's name.
 func tryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {

@@ -21,7 +21,7 @@ func Valid(pattern string) bool {
 	return body != "" && doublestar.ValidatePattern(body)
 }
 
-// parse removes leading and trailing slashes from a pattern. anchored is true if the
+// parse returns a pattern without leading and trailing slashes. anchored is true if the
 // pattern matches only from the root, and dir is true if it matches only directories.
 func parse(pattern string) (body string, anchored, dir bool) {
 	body, dir = strings.CutSuffix(pattern, "/")
@@ -29,9 +29,8 @@ func parse(pattern string) (body string, anchored, dir bool) {
 	return body, anchored || strings.Contains(body, "/"), dir
 }
 
-// Match reports whether a valid pattern matches the path of a file, or of a directory
-// if dir is set: either the path itself or a directory above it. A path that ends in a
-// slash also means a directory.
+// Match reports whether a valid pattern matches a path or one of the directories above
+// it. dir says that the path is that of a directory. So does a slash at its end.
 func Match(pattern, path string, dir bool) bool {
 	body, anchored, dirOnly := parse(pattern)
 	path, slash := strings.CutSuffix(path, "/")

@@ -17,8 +17,8 @@ const Unknown = "application/octet-stream"
 // PrefixSize is the number of bytes that Sniff examines.
 const PrefixSize = 3072
 
-// Of returns the media type of a file: by the extension of its name, which may be a
-// slash-separated path, or else by its first bytes. PrefixSize bytes are enough. The result
+// Of returns the media type of a file, by the extension of its name or else by its first
+// bytes. The name may be a slash-separated path. PrefixSize bytes are enough. The result
 // is never empty.
 func Of(name string, prefix []byte) string {
 	if t := ByName(name); t != "" {

@@ -39,7 +39,8 @@ type TimeMap struct {
 // FormatDatetime formats a time for the header fields and the datetime attribute of links.
 func FormatDatetime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// ParseDatetime parses the form that FormatDatetime writes, and no other.
+// ParseDatetime parses a time in the form that FormatDatetime writes, and in no other
+// form.
 func ParseDatetime(text string) (time.Time, error) {
 	t, err := time.Parse(http.TimeFormat, text)
 	if err != nil {
@@ -48,9 +49,9 @@ func ParseDatetime(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// Write writes a TimeMap that lists mementos, which must be in ascending order of time. It
-// ranges over mementos twice instead of storing them, and returns an error if there are
-// none.
+// Write writes a TimeMap that lists the given Mementos, which must be in ascending
+// order of time. It reads the sequence of Mementos twice instead of storing it. It
+// returns an error if there are none.
 func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 	var first, last Memento
 	for v, err := range mementos {
@@ -99,7 +100,7 @@ func Relation(first, last bool) string {
 	return "memento"
 }
 
-// lines writes links separated by a comma and a line break.
+// lines writes links, separated by commas and line breaks.
 type lines struct {
 	w     io.Writer
 	begun bool

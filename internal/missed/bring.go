@@ -16,23 +16,23 @@ import (
 	"instep/resourcesync"
 )
 
-// Bringer fetches missed versions into a store.
+// Bringer fetches missed versions of resources and puts them into a store.
 type Bringer struct {
 	Client *fetch.Client
-	Store  *versions.Store // Version.Path is the URI of a resource in this store
+	Store  *versions.Store // where versions are stored; their field Path is the URI of the resource
 	// Held reports whether these bytes are the present state of a resource in the
 	// mirror.
 	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	AllowOrigins []string // origins from which versions may be fetched, besides the resource's own
-	// Stop is called with the length of each version before the version is fetched. If
-	// Stop returns an error, Before or After keeps what was fetched and returns the
-	// error. May be nil.
+	AllowOrigins []string // the origins from which versions may be fetched, besides the origin of the resource itself
+	// Stop is called before each version is fetched, with its length. If Stop returns
+	// an error, the calling method stores the versions that were fetched before and
+	// returns the error. May be nil.
 	Stop func(length int64) error
 }
 
 // Report counts what a Bringer did.
 type Report struct {
-	Fetched  int64 // versions that were added to the store
+	Fetched  int64 // the number of versions that were added to the store
 	Bytes    int64
 	Failed   int64
 	Failures []Failure // the first failures
@@ -46,12 +46,12 @@ type Failure struct {
 
 const (
 	maxFailures = 100
-	batchSize   = 50 // number of versions that are stored together
+	batchSize   = 50 // the number of versions that are stored together
 )
 
-// Before fetches the versions of the changes read so far, except the last change of
-// each resource. It must be called before the position in the changes is recorded, so
-// that an interrupted run reads the changes again.
+// Before fetches the versions of the changes that have been read, except the last
+// change of each resource. It must be called before the position in the changes is
+// recorded, so that a run that is interrupted earlier reads the changes again.
 func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	n := l.n
 	err := b.bring(ctx, l, rep, func(of []change) []change { return of[:len(of)-1] })
@@ -61,9 +61,9 @@ func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	return err
 }
 
-// After fetches the remaining versions once the present states have been fetched: the
-// versions of changes that were read since Before, and the last version of each
-// resource that the mirror does not hold.
+// After fetches the remaining versions, after the present states have been fetched: the
+// versions of changes that were read since Before was called, and the last version of
+// each resource if the mirror does not have it.
 func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	return b.bring(ctx, l, rep, func(of []change) []change {
 		for i := range of {
@@ -75,8 +75,8 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring fetches and stores the versions of the changes that choose returns for each
-// resource.
+// bring fetches and stores versions. It passes the changes of each resource to the
+// function choose, and takes the versions of those that choose returns.
 func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]change) []change) error {
 	run := &bringing{Bringer: b, rep: rep}
 	for of, err := range l.each() {
@@ -94,7 +94,7 @@ func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]
 	return run.flush(ctx)
 }
 
-// bringing collects versions, in order to store them together.
+// bringing collects versions until they are stored together.
 type bringing struct {
 	*Bringer
 	rep    *Report
@@ -102,8 +102,8 @@ type bringing struct {
 	tries  []*attempt // one attempt for each version; nil for a deletion
 }
 
-// add adds a change, unless its version is stored already, or is the last version and
-// held by the mirror.
+// add adds the version of a change. It skips versions that are stored already, and the
+// last version of a resource if the mirror has it as the present state.
 func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) error {
 	v := versions.Version{Path: c.URI, Since: c.Since, Deleted: c.Deleted}
 	if !c.Deleted {
@@ -139,16 +139,17 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 	return r.flush(ctx)
 }
 
-// maxAtOnce is the maximum number of states of a resource that are kept with the same
+// maxAtOnce is the maximum number of states of a resource that are stored for the same
 // datetime.
 const maxAtOnce = 100
 
-// errCrowded is the reason why more states of the same datetime are not fetched.
-var errCrowded = fmt.Errorf("more than %d changes of it have one datetime", maxAtOnce)
+// errCrowded is the reason why further states with the same datetime are not fetched.
+var errCrowded = fmt.Errorf("more than %d changes of the resource have the same datetime", maxAtOnce)
 
-// place moves the beginning of a state behind kept states that began at the same
-// moment, by a microsecond each, because a Source with times in whole seconds may state
-// several changes of one second. known means that the state is already kept.
+// place makes the time of a state different from those of the stored states of the same
+// resource. As long as another state has the time, it adds a microsecond, because a
+// Source with times in whole seconds may state several changes in one second. known
+// means that the state is already stored.
 func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, err error) {
 	if n := len(r.states); n > 0 && r.states[n-1].Path == v.Path && !r.states[n-1].Since.Before(v.Since) {
 		if err := r.flush(ctx); err != nil {
@@ -203,12 +204,12 @@ func (r *bringing) fail(uri string, err error) {
 	}
 }
 
-// resource has the data that are requested once for all versions of a resource.
+// resource has the data that are requested only once for all versions of a resource.
 type resource struct {
 	b     *Bringer
 	asked bool
-	list  []memento.Memento // the Mementos that the TimeMap lists, after it was requested
-	err   error             // the error if the TimeMap cannot be read
+	list  []memento.Memento // the Mementos in the TimeMap of the resource, if it was requested
+	err   error             // the reason why the TimeMap cannot be used, or nil
 }
 
 // attempt fetches one version.
@@ -219,8 +220,8 @@ type attempt struct {
 	failed error
 }
 
-// why returns the reason why the version was not stored: an error, or other bytes than
-// the entry states.
+// why returns the reason why the version was not stored: the error, or that its bytes
+// are not the ones that the entry states.
 func (a *attempt) why() error {
 	if a.failed != nil {
 		return a.failed
@@ -228,8 +229,8 @@ func (a *attempt) why() error {
 	return fmt.Errorf("the version of %s at %s has other bytes than its entry states", a.change.Since.Format(time.RFC3339), a.from)
 }
 
-// open requests the version. It returns fs.ErrNotExist for every error of the server,
-// so that the Store skips the version, and another error only if the run is
+// open requests the version. For every error of the server it returns fs.ErrNotExist,
+// so that the Store skips the version. It returns another error only if the run is
 // interrupted.
 func (a *attempt) open(ctx context.Context) (io.ReadCloser, error) {
 	body, err := a.request(ctx)
@@ -247,7 +248,8 @@ func (a *attempt) lose(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 }
 
-// losing is a reader that treats errors of the body as errors of the server.
+// losing is a reader of a body that treats an error while reading in the same way as an
+// error of the server.
 type losing struct {
 	io.ReadCloser
 	lose func(error) error
@@ -261,8 +263,8 @@ func (l *losing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// request fetches the version by the links of its entry: the Memento itself, or the
-// TimeMap or TimeGate of the resource.
+// request fetches the version with the help of the links in its entry: the Memento
+// itself, or the TimeMap or TimeGate of the resource.
 func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
 	switch c := &a.change; {
@@ -288,8 +290,8 @@ func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// listed returns the URI of the version of a change from the TimeMap of its resource:
-// the last version that is not later than the change.
+// listed finds the version of a change in the TimeMap of its resource, and returns its
+// URI. It takes the last version that is not later than the change.
 func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 	if !r.asked {
 		r.asked = true
@@ -305,7 +307,7 @@ func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 		}
 	}
 	if found.URI == "" {
-		return "", fmt.Errorf("TimeMap %s lists no version as old as %s", c.TimeMap, c.Since.Format(time.RFC3339))
+		return "", fmt.Errorf("the TimeMap %s lists no version from %s or earlier", c.TimeMap, c.Since.Format(time.RFC3339))
 	}
 	return found.URI, nil
 }
@@ -321,13 +323,13 @@ func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, er
 	defer resp.Body.Close()
 	m, list, err := memento.ReadTimeMap(resp.Body, resp.URL)
 	if err == nil && m.Original != "" && m.Original != c.URI {
-		err = fmt.Errorf("TimeMap %s is that of another resource, %q", c.TimeMap, m.Original)
+		err = fmt.Errorf("the TimeMap %s is for another resource, %q", c.TimeMap, m.Original)
 	}
 	return list, err
 }
 
-// allowed returns an error if a version would be fetched from an origin that is not the
-// resource's and that the user has not allowed.
+// allowed returns an error if the URL of a version has another origin than the
+// resource, and the user has not allowed this origin.
 func (b *Bringer) allowed(resource, at string) error {
 	own, err := fetch.ParseReference(resource)
 	if err != nil {

@@ -1,11 +1,9 @@
 // Package missed fetches the states that resources had between two runs of a
-// Destination. The runs themselves skip these states, since only the last one counts
-// (1.1 §14.6).
-//
-// A Log collects the changes as they are read. A Bringer fetches the version of each
-// change by the links of its entry, "memento", "timemap" or "timegate", into a
-// versions.Store. The SHA-256 in the entry proves the bytes, so bytes that differ from
-// it are not stored.
+// Destination. The runs themselves skip these states, since they fetch only the last
+// state of a resource (1.1 §14.6). A Log collects the changes as they are read. A
+// Bringer fetches the version of each change by the links of its entry, "memento",
+// "timemap" or "timegate", and puts it into a versions.Store. The entry has the SHA-256
+// of the version, and other bytes are not stored.
 package missed
 
 import (
@@ -18,20 +16,20 @@ import (
 	"instep/resourcesync"
 )
 
-// Log collects the changes of a run that link to versions, and the deletions. It is not
-// safe for concurrent use.
+// Log collects changes of a run: those that link to a version of the resource, and
+// deletions. It is not safe for concurrent use.
 type Log struct {
 	changes *spool.Sorter[change]
 	n       int64
-	brought int64 // number of changes that Bringer.Before has processed
+	brought int64 // the number of the first changes of which Bringer.Before has fetched the versions
 	failed  error
 }
 
 // change is one change of a resource.
 type change struct {
 	URI     string
-	Number  int64     // position in the order of reading
-	Since   time.Time // time at which the state began, according to the Source
+	Number  int64     // the position of the change in the order of reading
+	Since   time.Time // the time at which the state after the change began, according to the Source
 	Deleted bool
 
 	Digests  resourcesync.Digests
@@ -39,18 +37,18 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // URIs of the links; "" if there is none
+	Memento, TimeMap, TimeGate string // the URIs of the links with these relations; "" if there is none
 }
 
-// NewLog returns an empty Log, which writes all but a few records to temporary files in
-// dir; "" is the system's directory.
+// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the
+// others to temporary files in dir; "" is the system's directory.
 func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)} }
 
 // Close removes the temporary files of the Log.
 func (l *Log) Close() error { return l.changes.Close() }
 
-// Add adds a change. It skips changes of unknown time, and those without a link to a
-// version unless they are deletions.
+// Add adds a change. It skips a change whose time is unknown, and one that is no
+// deletion and has no link to a version.
 func (l *Log) Add(c *harvest.ChangeEntry) {
 	if l.failed != nil || !c.Timed() {
 		return
@@ -71,10 +69,10 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 		}
 	}
 	l.n++
-	l.failed = l.changes.Append(ch.URI+"\x00", ch) // with the zero byte, no URI is a prefix of another one
+	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// find sets the links to versions, using the first link of each relation.
+// find sets the URIs of the links to versions. It uses the first link of each relation.
 func (c *change) find(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string
@@ -94,7 +92,8 @@ func (c *change) find(links []resourcesync.Link) {
 	}
 }
 
-// each yields the changes of each resource, in the order in which they were read.
+// each yields the changes of each resource as a slice, in the order in which they were
+// read. If there are more than maxChanges, it yields several slices.
 func (l *Log) each() iter.Seq2[[]change, error] {
 	return func(yield func([]change, error) bool) {
 		if l.failed != nil {

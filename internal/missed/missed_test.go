@@ -342,7 +342,7 @@ func TestNothingWrongIsKept(t *testing.T) {
 		}, "another resource"},
 		"a TimeMap without the version": {func(w *world, uri string) resourcesync.Link {
 			return link("timemap", w.at("/timemap", w.timeMap(uri, 5, 6)))
-		}, "no version as old as"},
+		}, "lists no version from"},
 		"a TimeMap that is a page": {func(w *world, _ string) resourcesync.Link {
 			return link("timemap", w.at("/timemap", "<html><body>log in</body></html>"))
 		}, "no TimeMap"},

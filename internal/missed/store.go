@@ -12,18 +12,20 @@ import (
 	"instep/internal/versions"
 )
 
-// Store stores the versions that were fetched for a mirror, by the URIs of their
-// resources. They are separate from the earlier states that the mirror has held itself.
+// Store contains the versions that were fetched for a mirror, by the URIs of their
+// resources. It is separate from the history of the mirror, which contains earlier
+// states of its own files.
 type Store struct {
 	*versions.Store
 	bytes *blob.Dir
 }
 
-// bytesDir is the directory with the bytes, in the state directory of the mirror.
+// bytesDir is the directory for the bytes of versions. It is in the state directory of
+// the mirror.
 const bytesDir = "content/versions"
 
-// Open opens the versions in the state directory of a mirror, and creates the store if
-// there is none. The caller holds the lock of the mirror.
+// Open opens the store of versions in the state directory of a mirror. It creates the
+// store if there is none. The caller must hold the lock of the mirror.
 func Open(ctx context.Context, state string) (*Store, error) {
 	name := filepath.Join(state, filepath.FromSlash(bytesDir))
 	if err := os.MkdirAll(name, 0o700); err != nil { //nolint:forbidigo // the state directory is the user's choice
@@ -39,8 +41,8 @@ func Open(ctx context.Context, state string) (*Store, error) {
 	return withBytes(ctx, state, dir, versions.Open)
 }
 
-// OpenReadOnly opens the versions in the state directory of a mirror read-only. It
-// returns nil if there are none.
+// OpenReadOnly opens the store of versions in the state directory of a mirror for
+// reading only. It returns nil if there is none.
 func OpenReadOnly(ctx context.Context, state string) (*Store, error) {
 	dir, err := blob.OpenDir(filepath.Join(state, filepath.FromSlash(bytesDir)), blob.DirOptions{})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// declaration matches the encoding in an XML declaration.
+// declaration matches an XML declaration with an encoding. The name of the encoding is
+// its submatch.
 var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// Messages about the corrections that clean makes.
+// Descriptions of the corrections that the function clean makes.
 const (
 	dirtLead       = "there was text before the XML declaration"
 	dirtUTF8       = "bytes that are invalid in the encoding of the response were replaced by U+FFFD"
@@ -29,12 +30,12 @@ const (
 	maxEntityBytes = 12 // longest name of an entity in bytes
 )
 
-// dirt has the number of corrections by their message.
+// dirt contains the number of corrections of each kind, by their description.
 type dirt map[string]int
 
-// clean returns a response as XML 1.0 in UTF-8 with legal characters and references
-// only. It corrects illegal parts and counts the corrections in d. The result shares no
-// memory with raw.
+// clean converts a response to well-encoded XML: XML 1.0 in UTF-8, with only legal
+// characters and references. It corrects illegal parts and counts the corrections in d.
+// The result shares no memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
 	if err != nil {
@@ -44,7 +45,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // drop the declaration, whose encoding is no longer true
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // removes the XML declaration, because the encoding that it names is no longer the actual one
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -83,7 +84,7 @@ type cleaner struct {
 	text []byte
 	out  []byte
 	i    int    // number of bytes of text that have been copied
-	end  string // inside a section in which & is not a reference, the end of the section: "]]>", "-->" or "?>"
+	end  string // the end of the section that is being copied, if & is not a reference there: "]]>", "-->" or "?>"; otherwise ""
 	dirt dirt
 }
 
@@ -100,7 +101,7 @@ func (c *cleaner) run() {
 	}
 }
 
-// isPlain reports for each byte whether it can be copied without a check.
+// isPlain says for each value of a byte whether it can be copied without a check.
 var isPlain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
@@ -108,7 +109,7 @@ var isPlain = func() (t [256]bool) {
 	return t
 }()
 
-// special copies or replaces one character that is not plain.
+// special copies or replaces one character that needs a check.
 func (c *cleaner) special() {
 	switch b := c.text[c.i]; {
 	case b == '<' && c.end == "":
@@ -134,14 +135,15 @@ func (c *cleaner) copy(n int) {
 	c.i += n
 }
 
-// replace writes text instead of the next n bytes, and counts the correction.
+// replace writes a text in place of the next n bytes, and counts the correction.
 func (c *cleaner) replace(n int, text, why string) {
 	c.out = append(c.out, text...)
 	c.i += n
 	c.dirt[why]++
 }
 
-// open copies a <, and notes the start of a section in which & is not a reference.
+// open copies the character <. If a section begins there in which & is not a reference,
+// it records the end of that section.
 func (c *cleaner) open() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {

@@ -20,12 +20,12 @@ import (
 type Client struct {
 	Fetch     *fetch.Client
 	BaseURL   string // base URL of the repository; may contain a query
-	MaxAnswer int64  // largest response in bytes; 0 is the constant MaxAnswer
+	MaxAnswer int64  // the largest response in bytes; 0 means the value of the constant MaxAnswer
 	// Observe is called for each fault of the repository that was tolerated; may be
 	// nil.
 	Observe func(Note)
 
-	wire bytes.Buffer // bytes of the response that is being read
+	wire bytes.Buffer // the bytes of the response that is being read, after decompression
 }
 
 // Selection says which records to request (§2.7). Prefix is required.
@@ -85,15 +85,15 @@ func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record,
 	return p.Records[0], nil
 }
 
-// Records yields the records of a selection (§4.5). An error with an identifier is
-// about that record, and the list continues. Any other error ends the list. A record is
-// valid until the next one is yielded.
+// Records yields the records of a selection (§4.5). If an error comes with an
+// identifier, only that record cannot be used, and the list continues. Any other error
+// ends the list. A record is valid until the next one is yielded.
 func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, error] {
 	return c.list(ctx, VerbRecords, s)
 }
 
-// Headers yields only the headers of the records of a selection (§4.3), with errors as
-// in Records.
+// Headers yields only the headers of the records of a selection (§4.3). Its errors are
+// like those of Records.
 func (c *Client) Headers(ctx context.Context, s Selection) iter.Seq2[Header, error] {
 	return func(yield func(Header, error) bool) {
 		for r, err := range c.list(ctx, VerbIdentifiers, s) {
@@ -125,9 +125,9 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 	}
 }
 
-// pages yields the responses that make up a list. It begins with the arguments first
-// or, if there is a resumption token, with that. The error NoRecordsMatch counts as an
-// empty list. Any other error ends the list.
+// pages yields the responses that make up a list. If there is a resumption token, the
+// first request has that token; otherwise it has the given arguments. The error
+// NoRecordsMatch counts as an empty list. Any other error ends the list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
@@ -155,8 +155,8 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 	}
 }
 
-// ask sends a request with a verb and arguments, and reads the response. For a protocol
-// error it also returns the Page.
+// ask sends a request with a verb and arguments, and reads the response. If the
+// response is a protocol error, it returns both the Page and the error.
 func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
 	at, err := c.requestURL(verb, args)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// page requests the URL at and reads the response. For a protocol error it also returns
-// the Page.
+// page requests the given URL and reads the response. If the response is a protocol
+// error, it returns both the Page and the error.
 func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)
@@ -209,7 +209,7 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 // accept is the Accept header field of all requests.
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load requests the URL at and returns the response, corrected to legal XML.
+// load requests the given URL and returns the response, corrected to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	most := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
 	for failed := 1; ; failed++ {
@@ -234,7 +234,8 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	return text, nil
 }
 
-// transfer requests the URL at, decompresses the response and stores it in wire.
+// transfer requests the given URL, decompresses the response and stores it in the field
+// wire.
 func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	c.wire.Reset()
 	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})

@@ -97,15 +97,16 @@ type Set struct{ Spec, Name string }
 type Header struct {
 	Identifier string
 	Datestamp  Stamp
-	Sets       []string // the Spec of each set that has the record
+	Sets       []string // the Spec of each set to which the record belongs
 	Deleted    bool
 }
 
 // Record is a record in one metadata format. A deleted record has no Metadata.
 type Record struct {
 	Header
-	// Metadata is the XML element in the metadata element, as a complete document
-	// in UTF-8. It includes namespace declarations of the enclosing elements.
+	// Metadata is the child of the record's metadata element, as a complete XML
+	// document in UTF-8. It includes the namespace declarations of the enclosing
+	// elements.
 	Metadata []byte
 }
 
@@ -116,14 +117,14 @@ type Stamp struct {
 	Day  bool
 }
 
-// IsZero reports whether s is no datestamp.
+// IsZero reports whether the value means no datestamp.
 func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 
-// String returns the datestamp in its own granularity; "" for the zero value.
+// String returns the datestamp as text in its own granularity; "" for the zero value.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In returns the datestamp with a granularity of days or of seconds; "" for the zero
-// value.
+// In returns the datestamp as text, with a granularity of days if days is set, and else
+// of seconds; "" for the zero value.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -155,8 +156,8 @@ var layouts = []string{
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp parses a datestamp in any known form. strict is false if the protocol
-// does not allow the form.
+// parseAnyStamp parses a datestamp in any known form. strict is false for forms that
+// the protocol does not allow.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil

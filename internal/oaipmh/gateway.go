@@ -15,10 +15,11 @@ import (
 )
 
 // Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request to a
-// repository. It returns the Resource Map in the record without the OAI-PMH envelope,
-// with the media type of the map. The header fields responseDate and request have the
-// values in the envelope (ORE discovery §2.4). A Gateway answers a limited number of
-// requests at a time, and further ones with status 503.
+// repository. It returns the Resource Map that the record contains, without the OAI-PMH
+// envelope and with the media type of the map. The header fields responseDate and
+// request have the values of these elements of the envelope (ORE discovery §2.4). A
+// Gateway answers a limited number of requests at a time, and further ones with status
+// 503.
 type Gateway struct {
 	client  *fetch.Client
 	allowed []*url.URL // URLs of the allowed repositories; a URL without a path allows all repositories of its origin
@@ -40,9 +41,9 @@ func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	return g, nil
 }
 
-// Trust permits connections to the private addresses that the hosts of the gateway's
-// repositories have now. It is called once at the start, so later changes of addresses
-// have no effect.
+// Trust permits the gateway to connect to private addresses: those that the hosts of
+// its repositories have now. It is called once at the start, so later changes of
+// addresses have no effect.
 func (g *Gateway) Trust(ctx context.Context) error {
 	var errs []error
 	for _, u := range g.allowed {
@@ -56,7 +57,7 @@ const (
 	maxField   = 2 << 10 // longest value of a header field in bytes
 )
 
-// maxMap is the largest response to a Gateway in bytes.
+// maxMap is the largest response of a repository to a Gateway, in bytes.
 const maxMap = 8 << 20
 
 // mapTypes are the media types of Resource Maps, by the namespace of the root element.
@@ -101,8 +102,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// target returns the URL in the query of a request, if the gateway may request it.
-// Otherwise it returns the status for the error.
+// target returns the URL that the query of a request contains, if the gateway may
+// request it. Otherwise it returns an error and the HTTP status for it.
 func (g *Gateway) target(query string) (target string, status int, err error) {
 	rest, ok := strings.CutPrefix(query, "url=")
 	if !ok {
@@ -127,13 +128,14 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// covers reports whether the URL u is a request to the repository at the URL allowed.
+// covers reports whether the URL u belongs to a repository that the URL allowed
+// permits.
 func covers(allowed, u *url.URL) bool {
 	path := allowed.EscapedPath()
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send sends the Resource Map in the record of a page.
+// send sends the Resource Map that is the metadata of the only record in a page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)

@@ -5,14 +5,14 @@ import (
 	"hash/maphash"
 )
 
-// Limits of a list.
+// Limits of a list, above which it counts as endless.
 const (
 	maxPages      = 10_000_000 // largest number of responses
 	maxEmptyPages = 50         // largest number of consecutive responses without a record
 )
 
-// LoopError means that the resumption tokens of a list repeat, or that responses bring
-// no new records.
+// LoopError means that a list has no end: its resumption tokens repeat, or its
+// responses bring no new records.
 type LoopError struct {
 	URL string // URL of the response in which the loop was detected
 	Msg string
@@ -23,18 +23,19 @@ func (e *LoopError) Error() string {
 }
 
 // guard detects resumption tokens that form a cycle or bring no new records. It needs
-// constant memory: it compares each token with one earlier token, which it replaces
-// after a number of responses that doubles each time (Brent's algorithm).
+// constant memory: it compares each token with a single earlier token. It replaces this
+// one by the current token after 1, 2, 4, 8 and so on responses (Brent's algorithm).
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // number of the response whose token is stored next
+	next         int // the number of the response after which the stored token is replaced
 	last         uint64
 	repeated     int
 	hash         maphash.Hash
 }
 
-// maxRepeated is the number of repetitions of the same records that is an error.
+// maxRepeated is the number of repetitions of the same records at which a list counts
+// as endless.
 const maxRepeated = 3
 
 // take checks the next response of a list.
@@ -58,7 +59,7 @@ func (g *guard) take(p *Page) error {
 	return g.content(p)
 }
 
-// content checks that responses have records, and others than before.
+// content checks that responses have records, and not always the same ones.
 func (g *guard) content(p *Page) error {
 	if g.empty++; len(p.Records)+len(p.Bad) > 0 {
 		g.empty = 0

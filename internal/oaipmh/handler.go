@@ -22,8 +22,8 @@ import (
 )
 
 // Repository supplies the records of a Handler. Its methods may be called concurrently.
-// An error for which the protocol has a code must be a *Error. Any other error leads to
-// status 500.
+// For errors that have a code in the protocol they must return an *Error. Any other
+// error leads to status 500.
 type Repository interface {
 	// Identity returns the description of the repository, without Date.
 	Identity(ctx context.Context) (Identity, error)
@@ -32,15 +32,16 @@ type Repository interface {
 	Formats(ctx context.Context, identifier string) ([]Format, error)
 	// Sets returns the sets; none if the repository has no sets.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection that follow a place; "" is the
-	// beginning. A record keeps its place in the order as long as it does not
-	// change. Metadata is omitted unless requested.
+	// List yields those records of a selection that come after the given place in the
+	// list; "" is the beginning. A record keeps its place as long as it does not
+	// change. Metadata is only needed if metadata is true.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list. Place is its position, for the parameter after of List.
+// Item is a record in a list. Place identifies its position, and can be passed to List
+// as the parameter after.
 type Item struct {
 	Record
 	Place string
@@ -64,7 +65,7 @@ type Handler struct {
 // Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // no records are added to a response of more bytes
+	maxPageBody = 2 << 20  // the size of a response in bytes from which no more records are added
 	maxForm     = 64 << 10 // longest POST request in bytes
 	parallel    = 64       // largest number of concurrent responses, which are built in memory
 )
@@ -144,7 +145,7 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	return args, true
 }
 
-// legal reports whether XML allows the characters in the arguments.
+// legal reports whether XML allows all characters in the arguments.
 func legal(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -190,7 +191,7 @@ func verbOf(args url.Values) (Verb, error) {
 	return verb, nil
 }
 
-// answer writes the element of the response that is named after the verb.
+// answer writes the content of the response: the element that is named after the verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -277,7 +278,7 @@ type token struct {
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // place of the last record in the response
+	After  string `json:"a"` // the place in the list of the last record in the response
 	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
@@ -300,8 +301,8 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// selectionOf returns the selection of a request and the place after which to begin, as
-// a token.
+// selectionOf returns the selection of a request, and the place in the list after which
+// the response begins. Both are returned in the form of a token.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -325,7 +326,7 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
 		return t, refuse(BadArgument, "datestamps must have a granularity of days")
 	}
-	if t.Until.Day { // until includes the whole day
+	if t.Until.Day { // a day as the last datestamp includes the whole day
 		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
 	}
 	return t, h.known(ctx, &t)
@@ -384,7 +385,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // also after a token, if the remaining records have changed
+	case n == 0: // this can also happen after a resumption token, if the remaining records have changed
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -428,8 +429,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element with a text, and with attributes given as alternating
-// names and values.
+// WriteElement writes an element that contains a text. Its attributes are given as
+// alternating names and values.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -447,7 +448,8 @@ func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('>')
 }
 
-// send sends a response: the envelope with the request, and body in it.
+// send sends a response: the envelope, which repeats the request, with the given body
+// in it.
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
 	var head bytes.Buffer
 	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
@@ -478,8 +480,8 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	_ = finish() // as above
 }
 
-// escape writes text with references for special characters, for an element or
-// attribute.
+// escape writes a text of an element or attribute, with references in place of special
+// characters.
 func escape(b *bytes.Buffer, text string) {
 	if !strings.ContainsAny(text, "<>&\"'\t\n\r") {
 		b.WriteString(text)

@@ -16,27 +16,28 @@ import (
 // A list is read in windows of datestamps. The first window is the whole list. If the
 // resumption tokens in a window fail, a window of half the length is read instead.
 type Position struct {
-	From  Stamp         `json:"from,omitzero"`  // first datestamp of the window; zero is that of the Selection
-	First bool          `json:"first,omitzero"` // the window has no first datestamp, so From only serves to compute its end
+	From  Stamp         `json:"from,omitzero"`  // the first datestamp of the window; the zero value means that of the Selection
+	First bool          `json:"first,omitzero"` // requests have no first datestamp, because this is the first window; From only serves to compute its end
 	Width time.Duration `json:"width,omitzero"` // length of the window; with 0 the window extends to the end of the Selection
-	Token string        `json:"token,omitzero"` // resumption token for the next response; "" for the first response of a window
+	Token string        `json:"token,omitzero"` // the resumption token for the next response in the window; "" for the first response
 
-	Days  bool  `json:"days,omitzero"`  // datestamps in requests are days
+	Days  bool  `json:"days,omitzero"`  // datestamps in requests have a granularity of days
 	End   Stamp `json:"end,omitzero"`   // time of the first response to a list request
 	Pages int64 `json:"pages,omitzero"` // number of responses read so far
 	Done  bool  `json:"done,omitzero"`  // the whole list has been read
 }
 
-// Step is one response to a list request, and the Position after it.
+// Step is one response to a list request, with the Position after it.
 type Step struct {
 	Page *Page // nil if the Position changed without a response
 	Next Position
 }
 
-// Harvest yields the responses that make up the list of a Selection, beginning at a
-// Position, until Position.Done. A record may be in several responses. id is the
-// description of the repository. An error ends the harvest, which can continue from the
-// last Position. The error wraps fetch.Temporary if a later attempt may succeed.
+// Harvest yields the responses that make up the list of a Selection. It begins at a
+// Position and ends when Position.Done is set. A record may be in several responses. id
+// is the description of the repository. An error ends the harvest, which can continue
+// later from the last Position. The error wraps fetch.Temporary if a later attempt may
+// succeed.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
@@ -52,7 +53,7 @@ func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Posit
 	}
 }
 
-// errEnough means that the consumer stopped.
+// errEnough means that the consumer of the responses has stopped.
 var errEnough = errors.New("enough")
 
 type harvester struct {
@@ -64,8 +65,8 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// window reads the current window, and moves to the next window at its end. If the
-// resumption tokens fail, it moves to a smaller window.
+// window reads the current window of datestamps, and then moves the Position to the
+// next one. If the resumption tokens fail, it moves the Position to a smaller window.
 func (h *harvester) window() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
@@ -115,8 +116,8 @@ func (h *harvester) until() (time.Time, bool) {
 	return until, until.Before(h.end())
 }
 
-// end returns the last datestamp of the Selection. If the Selection has none, it
-// returns the time of the harvest.
+// end returns the last datestamp of the Selection or, if it has none, the time at which
+// the harvest began.
 func (h *harvester) end() time.Time {
 	switch {
 	case !h.s.Until.IsZero():
@@ -140,8 +141,9 @@ func (h *harvester) next() {
 	h.at.Width *= 2
 }
 
-// failed returns the error of a request, or nil after it moved the Position to a window
-// to read instead.
+// failed handles the error of a request. If the list can be read in another way, it
+// moves the Position to the window to read next, and returns nil. Otherwise it returns
+// the error.
 func (h *harvester) failed(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
 		h.at.Days = true // the repository states a granularity of seconds but does not accept seconds
@@ -168,16 +170,16 @@ func tokenFails(err error) bool {
 // divide moves the Position to a window of half the length.
 func (h *harvester) divide(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // earliestDatestamp is often wrong, so it is not used as a limit
+		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // with First set, requests have no first datestamp, because earliestDatestamp is often wrong
 	}
 	begin, end := h.at.From.Time, h.end()
 	width := h.at.Width
 	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // the next run may succeed without a token
+	h.at.Token = "" // if the window cannot be divided, the next run reads it again without a token
 	if width = (width / 2).Truncate(h.granule()); width < h.granule() && h.at.First && begin.After(epoch) {
-		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // so many records are before earliestDatestamp
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // there must be many records from before earliestDatestamp, so these are divided, too
 		return h.divide(cause)
 	}
 	if width < h.granule() {
@@ -191,10 +193,10 @@ func (h *harvester) divide(cause error) error {
 	return h.move()
 }
 
-// epoch is earlier than the datestamps of all records.
+// epoch is assumed to be earlier than all datestamps of records.
 var epoch = time.Unix(0, 0).UTC()
 
-// start returns the first datestamp from which to divide the list.
+// start returns the first datestamp of the list, as the beginning of its first window.
 func (h *harvester) start() Stamp {
 	s := h.s.From
 	if s.IsZero() {
@@ -206,7 +208,7 @@ func (h *harvester) start() Stamp {
 	return Stamp{Time: s.Time.Truncate(h.granule())}
 }
 
-// move yields the Position after it changed without a response.
+// move yields the Position after it was changed without a response.
 func (h *harvester) move() error {
 	if !h.yield(Step{Next: h.at}, nil) {
 		return errEnough

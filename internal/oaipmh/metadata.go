@@ -7,20 +7,20 @@ import (
 	"regexp"
 )
 
-// recordEnd matches the end tag of a record in the envelope. Metadata may contain
-// record elements too, as MARC does, but the next record or the end of the list does
-// not follow these.
+// recordEnd matches the end tag of a record of the response. Metadata may contain
+// elements called record, too, as MARC does, but after these there is never another
+// record of the response or the end of the list.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment describes an element in a response.
+// fragment has facts about an element in a response.
 type fragment struct {
 	declares map[string]bool // namespace prefixes that the element declares; "" is the default namespace
-	plain    bool            // the element or an element in it has no namespace prefix
-	end      int64           // offset after the end of the element
+	plain    bool            // whether the element or an element in it has no namespace prefix
+	end      int64           // the offset in the response at which the element ends
 }
 
-// metadata reads the content of a metadata element. It sets wrong if the content cannot
-// be used, although it is well-formed.
+// metadata reads the content of a metadata element. If the content is well-formed but
+// cannot be used, it sets wrong to the reason.
 func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
 	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
@@ -41,7 +41,7 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 	return found, err
 }
 
-// startOf returns the offset of the start tag that was read last.
+// startOf returns the offset at which the start tag begins that was read last.
 func (p *parser) startOf() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
@@ -81,9 +81,9 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element with the namespace declarations of the enclosing
-// elements. It adds each prefix that occurs in the text of the element, because
-// attributes and texts may use prefixes too.
+// standalone returns an element as a document of its own, with the namespace
+// declarations of the enclosing elements. It declares each prefix that occurs anywhere
+// in the element, because attributes and texts may use prefixes, too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte

@@ -13,8 +13,8 @@ import (
 
 // Limits of a response.
 const (
-	// MaxAnswer is the default of Client.MaxAnswer: the largest response in bytes,
-	// before and after decompression.
+	// MaxAnswer is the largest response in bytes, before and after decompression, if
+	// Client.MaxAnswer is not set.
 	MaxAnswer = 64 << 20
 	// MaxRecord is the largest metadata of one record in bytes.
 	MaxRecord = 16 << 20
@@ -37,7 +37,7 @@ type Page struct {
 	Size    int64  // number of records in the whole list (completeListSize); -1 if it is missing
 	Notes   []Note
 
-	date, request string // texts of the elements responseDate and request
+	date, request string // the texts of the elements responseDate and request
 	identity      *Identity
 	formats       []Format
 	err           *Error
@@ -50,21 +50,21 @@ type BadRecord struct {
 	Err        error
 }
 
-// parser reads a response after clean. It ignores the namespaces of elements in the
-// envelope, which some servers omit or write wrongly.
+// parser parses a response that the function clean has corrected. It ignores the
+// namespaces of elements in the envelope, which some servers omit or write wrongly.
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in text of the first byte that d reads
+	base int64 // the offset in text at which d began to read
 	page *Page
 	verb Verb
 	dirt dirt
 
-	spaces []xml.Attr // namespace declarations of the open elements outside of metadata
+	spaces []xml.Attr // the namespace declarations of open elements in the envelope
 }
 
-// parse parses a response to a request with a verb. It adds the corrections in d to the
-// Notes of the Page.
+// parse parses the response to a request with a verb. It adds the corrections that are
+// counted in d to the Notes of the Page.
 func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
 	p.begin(0)
@@ -149,7 +149,7 @@ func describe(t xml.Token) string {
 	return "something else"
 }
 
-// cut truncates a quotation for a message.
+// cut shortens a text that is quoted in a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
@@ -176,9 +176,9 @@ func (p *parser) spaceOf(prefix string) string {
 	return ""
 }
 
-// children calls do for each child of the open element, and reads the end tag of the
-// element. do must read the whole child. An end tag with another name is an error,
-// because a list would look complete that is not.
+// children calls the function do for each child of an open element, and reads the end
+// tag of the element. do must read the whole child. An end tag with another name is an
+// error: without it, an incomplete list could look complete.
 func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
 	for {
 		t, err := p.next()
@@ -200,7 +200,7 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 	}
 }
 
-// ends returns an error unless the end tag t closes the element name.
+// ends returns an error unless an end tag has the name of the open element.
 func (p *parser) ends(name xml.Name, t xml.EndElement) error {
 	if name != t.Name {
 		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(name.Local), cut(t.Name.Local))
@@ -250,7 +250,7 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 	}
 }
 
-// envelope reads a child of the element OAI-PMH.
+// envelope reads a child of the root element, OAI-PMH.
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
@@ -293,8 +293,8 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// stamp parses the datestamp in an element. It counts an unreadable or unusual
-// datestamp as a fault.
+// stamp parses the datestamp in an element. An unreadable or unusual datestamp counts
+// as a fault of the repository.
 func (p *parser) stamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
@@ -360,7 +360,7 @@ func (p *parser) format(of xml.StartElement) error {
 	return err
 }
 
-// bare reads a header in a response to ListIdentifiers.
+// bare reads a header that is not in a record, as in a response to ListIdentifiers.
 func (p *parser) bare(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
@@ -388,8 +388,8 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 	})
 }
 
-// record reads a record. If the record is not well-formed, it continues after the end
-// tag of the record.
+// record reads a record. If the record is not well-formed, reading continues after its
+// end tag.
 func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record
@@ -427,8 +427,8 @@ func (p *parser) record(of xml.StartElement) error {
 	return nil
 }
 
-// keep adds a record to the page. If wrong is not nil, the record cannot be used for
-// that reason, and is added to Bad.
+// keep adds a record to the page. If wrong is not nil, it is the reason why the record
+// cannot be used, and keep adds it to the field Bad of the page.
 func (p *parser) keep(r Record, wrong error) {
 	switch {
 	case r.Identifier == "":

@@ -2,12 +2,12 @@ package oaipmh
 
 import "net/http"
 
-// places are slots for the requests that are answered concurrently. Their number is
-// limited because responses are built in memory.
+// places limits the number of requests that are answered at the same time, because
+// responses are built in memory.
 type places chan struct{}
 
-// enter takes a slot. If none is free, it answers with status 503 and Retry-After
-// (§3.1.2.2), and returns false.
+// enter admits a request. If too many requests are being answered, it sends status 503
+// with Retry-After (§3.1.2.2) and returns false.
 func (p places) enter(w http.ResponseWriter) bool {
 	select {
 	case p <- struct{}{}:
@@ -21,8 +21,8 @@ func (p places) enter(w http.ResponseWriter) bool {
 
 func (p places) leave() { <-p }
 
-// inert sets header fields so that browsers do not run scripts in foreign content with
-// the rights of our host.
+// inert sets header fields that keep browsers from running scripts in content of other
+// hosts with the rights of this host.
 func inert(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

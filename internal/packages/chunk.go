@@ -13,11 +13,11 @@ import (
 	"instep/pack"
 )
 
-// The members of a remote package are transferred in chunks. A chunk is a few
-// consecutive members in the order of the plan, and it is transferred completely before
-// its members are read. Workers take members in the same order, so the first chunk can
-// always be completed without memory that a later chunk occupies, and there is no
-// deadlock.
+// The members of a remote package are transferred in chunks. A chunk contains a few
+// members that are consecutive in the order of the plan, and is transferred completely
+// before its members are read. Workers take members in the same order. So they can
+// always finish the first chunk in memory without waiting for a later one, and there is
+// no deadlock.
 const (
 	chunkLength  = 4 << 20 // maximum size in bytes of the members of one chunk
 	chunksAtOnce = 4       // maximum number of chunks in memory: one is unpacked while the others are transferred
@@ -26,7 +26,7 @@ const (
 
 // chunk is a group of members of a remote package that are transferred together.
 type chunk struct {
-	members   []chunkMember // sorted by their position in the package
+	members   []chunkMember // the members, sorted by their position in the package
 	ranges    []span        // the byte ranges that contain the members
 	size      int64         // total size of the members in bytes
 	unclaimed int           // the number of members that no worker has claimed
@@ -45,7 +45,7 @@ type chunkMember struct {
 }
 
 // segment is a transferred range of bytes of a package. It is in memory, or in a
-// temporary file if it is a single member larger than a chunk.
+// temporary file if it is larger than two chunks.
 type segment struct {
 	span
 	io.ReaderAt
@@ -58,8 +58,9 @@ func (s segment) free() {
 	}
 }
 
-// chunksOf divides members, given in the order of the plan, into chunks. It skips
-// members with an invalid span, for which pack returns an error when they are opened.
+// chunksOf divides members into chunks. The members are given in the order of the plan.
+// It skips members with an invalid position; package pack returns an error when these
+// are opened.
 func chunksOf(members []span) (chunks []*chunk) {
 	var c *chunk
 	for _, m := range members {
@@ -82,8 +83,8 @@ func chunksOf(members []span) (chunks []*chunk) {
 	return chunks
 }
 
-// rangesOf returns the byte ranges that contain the members. It joins ranges across
-// short gaps, unless the gaps would make the chunk too large.
+// rangesOf returns the byte ranges to request for the members. It joins ranges with a
+// short gap between them, unless the gaps would make the chunk too large.
 func (c *chunk) rangesOf() []span {
 	all := make([]span, len(c.members))
 	for i, m := range c.members {
@@ -103,7 +104,7 @@ func totalSize(all []span) (n int64) {
 	return n
 }
 
-// costOf returns the cost of transferring the chunks, as Cost defines it.
+// costOf returns what it costs to transfer the chunks, as the function Cost defines it.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
 		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))
@@ -111,7 +112,8 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load transfers the chunk, and repeats a broken transfer as often as any request.
+// load transfers the chunk. It repeats a failed transfer as often as the client repeats
+// any request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -162,7 +164,8 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim reserves a copy of the member m; false if every copy is claimed.
+// claim claims a copy of the given member for one worker. It returns false if all
+// copies are claimed.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {
@@ -175,7 +178,7 @@ func (c *chunk) claim(m span) bool {
 	return false
 }
 
-// open opens a member of a loaded chunk.
+// open opens a member of a chunk that is loaded.
 func (c *chunk) open(b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	m := spanOf(b)
 	i, _ := slices.BinarySearchFunc(c.segments, m.from, func(s segment, from int64) int { return cmp.Compare(s.from, from+1) })

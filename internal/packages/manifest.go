@@ -15,7 +15,8 @@ import (
 
 // This file reads the manifests of packages, and their copies outside the packages.
 
-// manifestIn reads the manifest in a package, of one of the wanted capabilities.
+// manifestIn reads the manifest in a package. The manifest must have one of the given
+// capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -29,10 +30,11 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 	return doc, err
 }
 
-// readCopy reads the copy of a manifest that the dump offers outside the package. A
-// Resource Dump deletes resources that its manifests do not contain, so readCopy
-// compares the copy with the length and checksum in the package's ZIP directory, if the
-// server supports range requests. It skips the comparison if ref.Harmless is set.
+// readCopy reads the copy of a manifest that the dump offers outside the package.
+// Because a Destination deletes resources that the manifests of a Resource Dump do not
+// contain, readCopy compares the copy with the length and checksum in the package's ZIP
+// directory. It does so only if the server supports range requests, and not if
+// ref.Harmless is set.
 func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
@@ -45,7 +47,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is reported when members are taken from the package
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is not reported here, but when members are taken from the package
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
@@ -62,7 +64,8 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest returns an error unless a document equals the package's manifest.
+// compareManifest returns an error unless a document has the length and checksum of the
+// package's manifest.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {
@@ -83,11 +86,11 @@ func checksumOf(doc *harvest.Document) (string, error) {
 
 var _ harvest.Manifests = (*Transport)(nil)
 
-// Manifest implements [harvest.Manifests]. It reads the manifest of a package from the
-// cheapest place: its copy, a remote package, or a transferred package. A package that
-// had to be opened stays open for the run. If resources will be deleted because of this
-// manifest alone, and the dump gives a digest of the package, Manifest transfers the
-// whole package so that the digest proves the manifest.
+// Manifest implements [harvest.Manifests]. It reads the manifest of a package in the
+// cheapest possible way: from its copy, by range requests, or from the transferred
+// package. A package that had to be opened stays open for the run. If resources will be
+// deleted because of this manifest alone, and the dump gives a digest of the package,
+// Manifest transfers the whole package, so that the digest proves the manifest.
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (doc *harvest.Document, err error) {
 	if ref.Contents != "" {
 		if doc, err = t.readCopy(ctx, r, ref, want); harvest.OfSource(err) && ctx.Err() == nil {

@@ -13,20 +13,20 @@ import (
 	"instep/transfer"
 )
 
-// Transport transfers and opens packages, whole or in parts. It knows nothing about
+// Transport transfers and opens packages, whole or in parts. It does not depend on
 // plans and mirrors.
 type Transport struct {
 	Client *fetch.Client
 	Spool  string         // directory for temporary files; "" for the system's directory
-	Parts  transfer.Parts // stores large packages for a later run; may be nil
+	Parts  transfer.Parts // where parts of large packages are stored for a later run; may be nil
 	Tell   func(q resourcesync.Quirk, set, text string)
 }
 
-// requestCost is the overhead of one request, expressed in bytes.
+// requestCost is the number of bytes whose transfer costs as much as one request.
 const requestCost = 64 << 10
 
-// Cost returns the number of bytes of a transfer plus an overhead for each request, for
-// comparing ways of transfer.
+// Cost returns what a transfer costs: its number of bytes, plus a fixed number for each
+// request. It serves to compare ways of transfer.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is an open package whose ZIP directory has been read.
@@ -35,14 +35,14 @@ type Opened struct {
 	zip    *pack.Package
 	dir    string         // directory for temporary files
 	most   int64          // maximum size of the manifest in bytes
-	bytes  transfer.Part  // the transferred package; nil if the package is remote
-	remote *remotePackage // the remote package; nil if the package was transferred
-	spent  bool           // all wanted members have been taken
+	bytes  transfer.Part  // the transferred package; nil if it is read by range requests
+	remote *remotePackage // the package that is read by range requests; nil if it was transferred
+	spent  bool           // whether all wanted members have been taken
 }
 
-// open opens a package. If whole is set, it transfers and verifies the whole package
-// first; else it reads only the ZIP directory. If the server does not support range
-// requests, it transfers the whole package.
+// open opens a package. If whole is set, or if the server does not support range
+// requests, it transfers and verifies the whole package first. Otherwise it reads only
+// the ZIP directory.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) 
 	return p.openWhole(ctx, ref)
 }
 
-// badPackage turns an error about the content of a package into an error of the Source.
-// It returns other errors unchanged.
+// badPackage converts an error about the content of a package to an error of the
+// Source. It returns other errors unchanged.
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
@@ -67,7 +67,8 @@ func badPackage(uri string, err error) error {
 	return err
 }
 
-// manifest calls take with the manifest in the package and the name of its member.
+// manifest calls the function take with the name and the content of the manifest in the
+// package.
 func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -105,9 +106,9 @@ func (p *Opened) manifestChecksum() (string, error) {
 
 func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
-// find returns the member at a path. If proved is set, a digest will verify the bytes,
-// so the path may also be relative to another directory than the root of the package
-// (quirk 53).
+// find returns the member with a path. If proved is set, a digest will verify the
+// bytes. Then the path need not be relative to the root of the package, and may be
+// relative to a directory in it (quirk 53).
 func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
@@ -116,9 +117,10 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// fits returns an error if a member has more bytes than the limit, or needs a transfer
-// of more than twice as many. Headers and poor compression may double a small member,
-// but a member of a few bytes may also claim gigabytes of the package.
+// fits returns an error if a member has more bytes than the limit, or if its transfer
+// would need more than twice as many. Headers and poor compression may double the
+// length of a small member. More can only be a false statement, such as a member of a
+// few bytes that takes gigabytes of the package.
 func (p *Opened) fits(b pack.Bitstream, limit int64) error {
 	n := b.Size()
 	if p.remote != nil {
@@ -135,10 +137,10 @@ var _ harvest.Opened = (*Opened)(nil)
 // Len returns the number of members.
 func (p *Opened) Len() int { return p.zip.Len() }
 
-// Here reports whether the whole package was transferred.
+// Here reports whether the whole package was transferred to this host.
 func (p *Opened) Here() bool { return p.remote == nil }
 
-// Close removes the transferred package.
+// Close closes the package and removes its transferred bytes.
 func (p *Opened) Close() error {
 	if p.bytes == nil {
 		return nil
@@ -146,8 +148,8 @@ func (p *Opened) Close() error {
 	return p.bytes.Discard()
 }
 
-// Leave closes the package, but keeps a large one for a later run unless all its wanted
-// members have been taken.
+// Leave closes the package. It keeps the bytes of a large package for a later run,
+// unless all wanted members have been taken.
 func (p *Opened) Leave() error {
 	if p.spent || p.bytes == nil {
 		return p.Close()

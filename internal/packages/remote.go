@@ -17,17 +17,18 @@ import (
 
 // These are the sizes of requests for parts of packages.
 const (
-	TailSize = 64 << 10 // bytes at the end of a package that are requested first; most ZIP directories fit in them
-	GapSize  = 64 << 10 // unwanted bytes between two members up to which one request is cheaper than two
+	TailSize = 64 << 10 // the number of bytes at the end of a package that are requested first; most ZIP directories fit in them
+	GapSize  = 64 << 10 // the largest gap between two members, in bytes, for which one request is cheaper than two
 )
 
-// errNoParts means that a server answers range requests with the whole package.
+// errNoParts means that a server sends the whole package in response to a range
+// request.
 var errNoParts = errors.New("the server does not support range requests for packages")
 
 // errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
 
-// span is a range of bytes; the byte at position to is not part of it.
+// span is a range of bytes from the offset "from" to the byte before the offset "to".
 type span struct{ from, to int64 }
 
 func (s span) size() int64 { return s.to - s.from }
@@ -57,14 +58,14 @@ func union(all []span, gap int64) []span {
 
 // remotePackage reads a package by range requests.
 //
-// A strong ETag guarantees that all bytes belong to one version. Without it they may
-// come from several versions of the same length. Then each member needs a strong digest
-// (see safe), and checksums detect a directory or manifest that is mixed from two
-// versions.
+// A strong ETag guarantees that all bytes belong to one version of the package. Without
+// it, they may come from several versions of the same length. Then each member needs a
+// strong digest (see safe), and checksums detect a ZIP directory or manifest that is
+// mixed from two versions.
 type remotePackage struct {
 	client  *fetch.Client
 	uri     string
-	version string // strong ETag; "" if there is none or any version is acceptable
+	version string // the strong ETag; "" if there is none, or if any version is acceptable
 	total   int64
 	tail    []byte // the last bytes of the package, from the first response
 }
@@ -96,7 +97,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
-			return errNoParts // the transfer of the whole package will report the error
+			return errNoParts // an error here has no consequences, because the transfer of the whole package reports it
 		}
 		return &harvest.SourceError{Err: err}
 	}
@@ -113,8 +114,9 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	return err
 }
 
-// partReader reads the body of a range response. The caller must not read more bytes
-// than it requested. An earlier end of the body is an error of the Source.
+// partReader reads the body of the response to a range request. The caller must not
+// read more bytes than it requested. If the body ends earlier, that is an error of the
+// Source.
 type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -128,8 +130,9 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// open opens a range of the package, from the tail or by a request. Reading fails if
-// the response is shorter than the range.
+// open opens a range of the package. It takes the bytes from the end of the package
+// that is already in memory, or requests them. Reading fails if the response is shorter
+// than the range.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -153,7 +156,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 		MaxBytes: s.size(), Resume: fetch.ResumeStrong,
 	})
 	if errors.Is(err, fetch.TooLarge) {
-		err = errReplaced // a longer response is the whole of another version
+		err = errReplaced // the server sends another version of the package as a whole, so the response is longer
 	}
 	if err == nil && (resp.Status != http.StatusPartialContent || resp.Total != r.total || r.version != "" && resp.Validators.Strong() != r.version) {
 		_ = resp.Body.Close()
@@ -167,7 +170,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 
 // remoteAt reads a remote package at any offset, by a request for each range.
 type remoteAt struct {
-	ctx context.Context // the context in which the package is opened and its ZIP directory read
+	ctx context.Context // the context of the call that opens the package and reads its ZIP directory
 	r   *remotePackage
 }
 
@@ -205,8 +208,9 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// safe reports whether the member for w may be taken from the package without mixing
-// versions. A package that is not remote is always safe.
+// safe reports whether a member with the description w may be taken from the package
+// without mixing versions. This is always true for a package that was transferred as a
+// whole.
 func (r *remotePackage) safe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -17,16 +17,16 @@ import (
 )
 
 // Unpacker extracts the wanted members of packages in the order of the plan. A
-// goroutine transfers packages and chunks ahead of the workers that take the members.
-// Two semaphores limit how far ahead it runs.
+// goroutine transfers packages and chunks before the workers take their members. Two
+// semaphores limit how many it transfers ahead.
 type Unpacker struct {
 	t        *Transport
 	set      string
 	reader   *harvest.Reader
 	members  iter.Seq2[Member, error]
-	doubt    func(resourcesync.Quirk, error) // called when the plan turns out to be based on a wrong document
+	doubt    func(resourcesync.Quirk, error) // called when it turns out that the plan is based on a wrong document
 	cancel   context.CancelFunc
-	transfer sync.WaitGroup    // counts the goroutine of run, and one goroutine per chunk in transfer
+	transfer sync.WaitGroup    // counts the goroutine that executes run, and one goroutine for each chunk that is being transferred
 	packages []*plannedPackage // the packages of the plan
 
 	open    chan struct{} // semaphore for open packages
@@ -36,19 +36,19 @@ type Unpacker struct {
 	mu sync.Mutex // guards the counters and claims of packages and chunks
 }
 
-// packagesAtOnce is the maximum number of open packages: one is unpacked while the next
-// one is transferred.
+// packagesAtOnce is the maximum number of open packages: the members of one are taken
+// while the next one is transferred.
 const packagesAtOnce = 2
 
-// Unpack starts to transfer the packages of a set. It reads members once, in the order
-// of the packages. It calls doubt when the plan turns out to be based on a wrong
-// document. The caller must close the returned Unpacker.
+// Unpack starts to transfer the packages of a set. It iterates over members once, in
+// the order of the packages. It calls the function doubt when it turns out that the
+// plan is based on a wrong document. The caller must close the returned Unpacker.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
 		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
 		open: make(chan struct{}, packagesAtOnce), chunks: make(chan struct{}, chunksAtOnce),
-		// unpacking is CPU-bound, so more at once would not be faster
+		// unpacking needs mostly CPU time, so a larger number would not be faster
 		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 	for i := range planned {
@@ -87,13 +87,14 @@ func (u *Unpacker) run(ctx context.Context) {
 				}
 			}
 		})
-		opened := p.pkg // workers may finish with p as soon as ready is closed
+		opened := p.pkg // a copy, because workers may finish with the package and set p.pkg to nil as soon as ready is closed
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
 	}
 }
 
-// acquire takes a slot of a semaphore. It returns false if ctx ended first.
+// acquire takes a slot of a semaphore. It returns false if the context ended before a
+// slot was free.
 func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	select {
 	case semaphore <- struct{}{}:
@@ -103,9 +104,8 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load starts to transfer the chunks of a package and waits while too many chunks are
-// in memory. After one chunk has failed, the chunks that have not started yet fail
-// without a request.
+// load starts to transfer the chunks of a package. It waits while too many chunks are
+// in memory. Once a chunk has failed, the remaining chunks fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var failed atomic.Pointer[error] // the error of the first chunk that failed
 	for _, c := range chunks {
@@ -123,7 +123,8 @@ func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	}
 }
 
-// done counts a member as taken. After the last member it closes the package.
+// done counts a member as done, whether it could be taken or not. After the last member
+// it closes the package.
 func (u *Unpacker) done(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,13 +141,13 @@ func (u *Unpacker) done(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.Leave() // all wanted members have been read
+		_ = p.pkg.Leave() // an error does no harm, because all wanted members have been read
 	}
 	p.pkg, p.found = nil, nil
 }
 
 // prepare opens a package and finds its wanted members. If the package cannot be used,
-// prepare reports that once for all its members.
+// prepare reports this once, and not for each member.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
@@ -158,9 +159,9 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 }
 
 // openPlanned opens a package, unless it is still open from planning. If a strong
-// digest proves each member, any version of the package is acceptable, and a large
-// package is transferred in parts, so that its first members are in the mirror before
-// the last ones arrive.
+// digest proves each member, members of different versions of the package can be used.
+// Then a large package is transferred in parts, so that its first members are in the
+// mirror before the last ones arrive.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	p.pkg = p.Opened
 	p.kept = p.pkg != nil
@@ -181,9 +182,9 @@ func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts 
 	return byParts, nil
 }
 
-// find finds the wanted members in the package. It reads the manifest, except in two
-// cases: the plan was based on this manifest or on an equal copy, or the package is
-// read in parts and digests prove all members.
+// find finds the wanted members in the package. It reads the manifest of the package,
+// except in two cases: the plan was based on this manifest or on an equal copy, or the
+// package is read in parts and digests prove all members.
 func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
 	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
@@ -210,8 +211,8 @@ func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, me
 	return nil
 }
 
-// openWhole replaces a remote package by a whole transfer. It is used when the parts,
-// in the order of the plan, would cost more than the whole package.
+// openWhole transfers the whole package, which was to be read by range requests. It is
+// used if these would cost more, because the plan determines the order of the members.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -228,28 +229,29 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	return nil
 }
 
-// madeBy reports whether the plan was based on a copy of the manifest in the package.
+// madeBy reports whether the plan was based on a copy of the manifest that equals the
+// one in the package.
 func (u *Unpacker) madeBy(p *plannedPackage) bool {
 	if p.Copied == "" {
 		return false
 	}
 	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
-		return false // readManifest will report the error
+		return false // readManifest reports the error
 	}
 	u.noteUnnamed(p, p.Named)
 	return true
 }
 
-// noteUnnamed reports members that are missing from the manifest.
+// noteUnnamed reports members of the package that its manifest does not contain.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
 		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} missing from its manifest {is|are} ignored", p.pkg.ref.URI, extra))
 	}
 }
 
-// readManifest reads the manifest in the package, which overrides the copy that the
-// plan may be based on. It consumes members, and returns the same members for another
-// use.
+// readManifest reads the manifest in the package, which takes precedence over a copy on
+// which the plan may be based. It iterates over members, and returns a sequence of the
+// same members that can be used again.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -281,7 +283,7 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}
 	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.Named > 0 && named != p.Named {
 		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
-			"names %d bitstreams and its copy %d: nothing is deleted because of the copy, and the next run plans again", named, p.Named)})
+			"names %d bitstreams, but its copy outside the package names %d: nothing is deleted because of the copy, and the next run makes a new plan", named, p.Named)})
 	}
 	u.noteUnnamed(p, named)
 	return func(yield func(Member, error) bool) {
@@ -293,13 +295,14 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put stores the bytes of a member as the bytes of want. The body is verified and
-// hashed while it is read. proved means that a length or a digest proves the bytes.
+// Put is a function that stores the bytes of a member as the resource want. The reader
+// body verifies and hashes the bytes. proved means that a length or a digest proves
+// them.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take passes a member to put and verifies it by everything that is known about it. It
-// returns the resource with the values that prove its bytes. whole means that the whole
-// package was transferred. Each member may be taken once.
+// Take passes a member to the function put, and verifies it by everything that is known
+// about it. It returns the resource with the length and digests that prove its bytes.
+// whole means that the whole package was transferred. Each member may be taken once.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
 	select {
@@ -368,7 +371,8 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim claims a member from the first chunk that has it; nil if none has it.
+// claim claims a member in the first chunk that contains it and has an unclaimed copy.
+// It returns nil if there is none.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -383,8 +387,8 @@ func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	return nil
 }
 
-// release gives back a claimed member. After its last member the chunk frees its
-// memory, and another chunk can be loaded.
+// release records that a worker has finished with a member of a chunk. After the last
+// member it frees the memory of the chunk, and another chunk can be loaded.
 func (u *Unpacker) release(c *chunk) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -395,7 +399,8 @@ func (u *Unpacker) release(c *chunk) {
 	}
 }
 
-// chunkReader reads a member of a chunk and releases the member on Close.
+// chunkReader reads a member of a chunk. On Close it records that the worker has
+// finished with the member.
 type chunkReader struct {
 	io.ReadCloser
 	release func()
@@ -406,7 +411,7 @@ func (r *chunkReader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// memberReader turns errors about the bytes of a member into errors of the Source.
+// memberReader converts errors about the bytes of a member to errors of the Source.
 type memberReader struct {
 	uri string // URI of the package
 	r   io.Reader
@@ -423,8 +428,8 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lose counts a member that could not be taken, unless an error of the whole package
-// was already reported.
+// lose counts a member that could not be taken. It does nothing if the package as a
+// whole cannot be used, which is reported elsewhere.
 func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -436,7 +441,7 @@ func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	}
 }
 
-// reportLost reports the members that could not be taken, once per package.
+// reportLost reports the members of a package that could not be taken, in one message.
 func (u *Unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return

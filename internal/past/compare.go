@@ -1,9 +1,10 @@
-// Package past compares a set of resources at two moments, and reads what a Source
+// Package past compares a set of resources at two moments. It also reads what a Source
 // contained at one moment: from its Resource Lists or Resource Dumps, archived or not,
-// and its changes since (Archives §1, §3, §5). It reads only metadata, never a
-// resource.
+// and from its changes since then (Archives §1, §3, §5). It reads only metadata, never
+// a resource.
 //
-// Compare takes any two states; Source.At reads one.
+// The function Compare accepts any two states; the method Source.At reads one from a
+// Source.
 package past
 
 import (
@@ -16,20 +17,21 @@ import (
 // State is the known state of a resource at one time.
 type State struct {
 	URI     string
-	Path    string // path in a mirror; "" elsewhere
+	Path    string // the path of the file in a mirror; "" if the state is that of a Source
 	LastMod resourcesync.Datetime
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 }
 
-// Difference is a resource that existed at one or both of two times. Change is "" if
-// the resource is the same at both.
+// Difference describes a resource that existed at one or both of two moments. Change is
+// "" if the resource was the same at both.
 type Difference struct {
 	Change        resourcesync.Change
-	Before, After *State // nil if the resource did not exist at that time
+	Before, After *State // the states at the two moments; nil if the resource did not exist
 }
 
-// State returns the later state, or the last one if the resource was deleted.
+// State returns the state at the later moment or, if the resource was deleted, the one
+// at the earlier moment.
 func (d *Difference) State() *State {
 	if d.After != nil {
 		return d.After
@@ -43,13 +45,13 @@ type pair struct {
 	Before, After *State
 }
 
-// inMemory is the number of resources that Compare holds in memory. The others are in
-// temporary files.
+// inMemory is the number of resources that Compare holds in memory. It stores the
+// others in temporary files.
 const inMemory = 10_000
 
-// Compare yields each resource of two states, sorted by URI, with bounded memory. If a
-// state contains a resource more than once, the last occurrence is used. Temporary
-// files are in dir (default os.TempDir).
+// Compare yields each resource that occurs in one or both of two states of a set,
+// sorted by URI. Its memory is bounded. If a state contains a resource more than once,
+// the last occurrence is used. Temporary files are in dir; "" is os.TempDir.
 func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		all := spool.NewTable(dir, inMemory, func(p *pair) string { return p.URI })
@@ -107,8 +109,8 @@ func (p *pair) difference() Difference {
 	return d
 }
 
-// same reports whether both states have the same bytes. It compares digests of a common
-// algorithm, and otherwise length and lastmod.
+// same reports whether two states have the same bytes. It compares digests of an
+// algorithm that both have. If there is none, it compares length and lastmod.
 func (s *State) same(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false

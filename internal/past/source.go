@@ -15,19 +15,20 @@ import (
 	"instep/resourcesync"
 )
 
-// Source reads what a Source contained at a given time.
+// Source reads what a Source contained at a given moment.
 type Source struct {
 	URI          string        // any URI of the Source
 	Client       *fetch.Client // client for requests to the Source
 	AllowOrigins []string      // further origins whose documents may be read
 	Spool        string        // directory for temporary files; "" is the system's
 
-	Tell func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
+	Tell func(q resourcesync.Quirk, set, text string) // called with a sentence for each deviation from the standard that was tolerated
 
 	origins map[string]bool
 }
 
-// Sets finds the sets of the Source by URI or name; all if none are given.
+// Sets finds the sets of the Source with the given URIs or names, or all sets if none
+// are given.
 func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, error) {
 	src, err := discover.Find(ctx, discover.Finder{Client: s.Client, AllowOrigins: s.AllowOrigins}, s.URI)
 	if err != nil {
@@ -40,9 +41,9 @@ func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, erro
 	return src.Choose(names)
 }
 
-// At yields what a set contained at a time, in document order; the zero time stands for
-// the present. It ends with a harvest.UncoveredError if the documents do not cover that
-// time.
+// At yields the resources that a set contained at a given moment, in the order of the
+// documents. The zero time stands for the present. The sequence ends with a
+// harvest.UncoveredError if the documents do not cover that moment.
 func (s *Source) At(ctx context.Context, set discover.Set, moment time.Time) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := s.at(ctx, set, moment, yield); err != nil {

@@ -19,8 +19,9 @@ func isJSON(mediaType string) bool {
 	return err == nil && (essence == "application/json" || strings.HasSuffix(essence, "+json"))
 }
 
-// maxWork is the largest product of the number of operations and the length of the
-// document, because one operation can move every element of an array.
+// maxWork limits the time for applying a JSON Patch: the number of operations
+// multiplied by the length of the document must not exceed it. One operation can move
+// every element of an array.
 const maxWork = 1 << 30
 
 // maxMade is the largest document, in bytes, for which a JSON Patch is made. Both
@@ -46,7 +47,7 @@ func makeJSON(before, after []byte) []byte {
 	return made
 }
 
-// operation is the JSON form of one operation of a JSON Patch.
+// operation is one operation of a JSON Patch, as it is written in JSON.
 type operation struct {
 	Op    string  `json:"op"`
 	From  *string `json:"from,omitempty"`
@@ -75,7 +76,7 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// exact decodes JSON and keeps the spelling of numbers.
+// exact decodes JSON without changing how numbers are written.
 func exact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -140,8 +141,8 @@ func operations(patch []byte) (jsonpatch.Patch, error) {
 	return ops, nil
 }
 
-// checkDepth returns an error unless text is JSON whose values are nested at most maxDepth
-// levels deep.
+// checkDepth returns an error unless a text is JSON whose values are nested at most
+// maxDepth levels deep.
 func checkDepth(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

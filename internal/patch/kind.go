@@ -13,20 +13,20 @@ type Kind string
 // The known kinds.
 const (
 	JSON   Kind = "application/json-patch+json" // RFC 6902
-	Zstd   Kind = "application/zstd"            // RFC 8878 in the framing of RFC 9842, with the old version as dictionary
-	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the media type is in common use but not registered
+	Zstd   Kind = "application/zstd"            // Zstandard (RFC 8878) in the framing of RFC 9842, with the old version as dictionary
+	VCDIFF Kind = "application/vcdiff"          // VCDIFF (RFC 3284); the media type is in common use but not registered
 )
 
-// MaxBytes is the length of the longest patch, and of the longest version that Make and
-// Apply accept or produce, in bytes. All of them are held in memory.
+// MaxBytes is the maximum length in bytes of a patch and of both versions in Make and
+// Apply, which hold them in memory.
 const MaxBytes = 16 << 20
 
 // Limits of applying a patch.
 const (
 	maxOperations = 10_000 // largest number of operations in a JSON Patch
-	maxDepth      = 100    // deepest nesting of JSON values, and largest number of steps of a JSON pointer
+	maxDepth      = 100    // the largest number of levels of nested JSON values, and of steps of a JSON pointer
 	maxTime       = 10 * time.Second
-	maxGrowth     = 10 // default limit of the length of the result, as a multiple of that of the old version
+	maxGrowth     = 10 // the default limit of the length of the result, as a multiple of the length of the old version
 )
 
 // KindOf returns the kind of a patch with a media type, and false if the type is unknown.
@@ -51,7 +51,7 @@ var (
 	ErrBounds = errors.New("the patch exceeds its bounds")
 )
 
-// tooLong returns the error for a patch whose result exceeds limit.
+// tooLong returns the error for a patch whose result is longer than the given limit.
 func tooLong(limit int64) error {
 	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
 }

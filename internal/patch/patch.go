@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of kind k with which Apply turns before into exactly after, or nil
-// if it finds none.
+// Make returns a patch of kind k that turns the old version into exactly the new one. It
+// returns nil if no such patch is possible.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
 		return nil, nil
@@ -47,9 +47,9 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	return made, nil
 }
 
-// Best returns a patch of the kinds that fit a media type if it is smaller than half of
-// the new version; otherwise the patch is nil. It prefers a JSON Patch, which more
-// programs support, to a patch of another kind that is at least half as long.
+// Best returns the best patch for resources of a media type, if it is smaller than half
+// of the new version; otherwise the patch is nil. It prefers a JSON Patch, which more
+// programs support, unless another patch is smaller than half of it.
 func Best(ctx context.Context, mediaType string, before, after []byte) (best Kind, patch []byte, err error) {
 	kinds := []Kind{Zstd}
 	if isJSON(mediaType) {
@@ -67,10 +67,10 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 	return best, patch, nil
 }
 
-// Apply returns the result of applying a patch to the old version, which it does not
-// change. limit is the largest length of the result in bytes, at most MaxBytes; 0 is ten
-// times the length of the old version. Apply returns ErrBase if the patch names other bytes
-// as its base, ErrBounds if a limit is exceeded, or the reason why the patch cannot be
+// Apply applies a patch to the old version and returns the result in a new slice. limit
+// is the largest length of the result in bytes, at most MaxBytes; 0 means ten times the
+// length of the old version. Apply returns ErrBase if the patch states that it is for
+// other bytes, ErrBounds if a limit is exceeded, or the reason why the patch cannot be
 // applied. Only the digest of the result shows whether it is the new version.
 func Apply(ctx context.Context, k Kind, before, patch []byte, limit int64) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {

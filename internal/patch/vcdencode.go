@@ -11,30 +11,32 @@ import (
 )
 
 const (
-	// madeWindow is the length of the encoded windows in bytes.
+	// madeWindow is the number of bytes of the new version that are encoded in one window
+	// of a patch.
 	madeWindow = 4 << 20
-	// minBlock is the smallest length, in bytes, of the indexed blocks of the old version,
-	// and maxBlocks their largest number. The index takes 8 to 16 bytes for each block, so
-	// 32 MiB at most.
+	// The old version is divided into blocks. minBlock is their smallest length in bytes,
+	// and maxBlocks their largest number. The index takes 8 to 16 bytes for each block,
+	// so at most 32 MiB.
 	minBlock  = 32
 	maxBlocks = 2 << 20
-	// MaxVCDIFF is the length of the longest version, in bytes, for which VCDIFF patches
+	// MaxVCDIFF is the maximum length, in bytes, of the versions for which VCDIFF patches
 	// are made and applied. In xdelta3 an address has only 32 bits.
 	MaxVCDIFF = 1 << 30
 )
 
-// ErrUnpaid is returned by MakeVCDIFF if the patch would be longer than the limit.
+// ErrUnpaid is the error of MakeVCDIFF for a patch that would be longer than the limit.
 var ErrUnpaid = errors.New("the patch exceeds the allowed length")
 
-// MakeVCDIFF writes a VCDIFF patch (RFC 3284) from the old version base, which has length
-// bytes, to the new version that it reads from after. It returns the length of the patch,
-// and ErrUnpaid once that would exceed limit. The patch has the default code table, no
-// secondary compression and no extension. Memory is bounded: 32 MiB for an index of the old
+// MakeVCDIFF writes a VCDIFF patch (RFC 3284) that turns the old version into the new
+// one. It reads the old version, which has length bytes, from base, and the new version
+// from after. It returns the length of the patch. If this length would exceed limit, it
+// stops and returns ErrUnpaid. The patch has the default code table, no secondary
+// compression and no extension. Memory is bounded: 32 MiB for an index of the old
 // version, 4 MiB for a window of the new one, and the instructions for that window.
 //
-// The old version is divided into blocks of at least 32 bytes, whose hashes are indexed. A
-// rolling hash finds equal blocks anywhere in the new version. Each match is verified and
-// extended in both directions.
+// The old version is divided into blocks of at least 32 bytes, whose hashes are indexed.
+// A rolling hash finds equal blocks anywhere in the new version. Each match is verified
+// and extended in both directions.
 func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Reader, patch io.Writer, limit int64) (made int64, err error) {
 	if length > MaxVCDIFF {
 		return 0, fmt.Errorf("%w: expected an old version of at most %d bytes", ErrBounds, int64(MaxVCDIFF))
@@ -70,31 +72,33 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 	}
 }
 
-// vcdEncoder finds parts of the new version in the old one.
+// vcdEncoder finds parts of the new version that also occur in the old one.
 type vcdEncoder struct {
 	base   pages
 	block  int      // length of a block in bytes
-	last   uint64   // factor of the byte that is removed from the rolling hash
+	last   uint64   // the factor with which a byte is subtracted from the rolling hash when it leaves the block
 	shift  int      // number of bits by which a hash is shifted to get its index in table
-	table  []uint64 // hash table: each element has the upper half of a hash and the number of its block plus 1; 0 is a free element
-	pieces []piece  // pieces of the window that is being encoded
+	table  []uint64 // the hash table: each element contains the upper half of a hash, and 1 plus the number of the block with that hash; a free element is 0
+	pieces []piece  // the instructions for the window that is being encoded
 }
 
-// piece is a part of a window: some bytes to add, followed by some to copy.
+// piece is the encoding of a part of a window: some bytes to add, followed by some to
+// copy from the old version.
 type piece struct {
 	add  int // number of bytes to add, beginning at the end of the previous piece
 	from int64
 	size int
 }
 
-// factor is the factor of the rolling hash, and mixer the factor that spreads its bits.
+// factor is the multiplier of the rolling hash. mixer is the number by which the hash is
+// then multiplied to spread its bits.
 const (
 	factor = 0x9e3779b97f4a7c15 | 1
 	mixer  = 0xd6e8feb86659fd93
 )
 
-// index hashes the blocks of the old version. If several blocks are equal it stores the
-// first one.
+// index indexes the hashes of the blocks of the old version. For several equal blocks it
+// stores the first one.
 func (e *vcdEncoder) index(ctx context.Context) error {
 	e.block = minBlock
 	for e.base.length/int64(e.block) >= maxBlocks {
@@ -131,7 +135,8 @@ func (e *vcdEncoder) hash(block []byte) (h uint64) {
 	return h
 }
 
-// find returns the index of a hash in the table, and whether the table has the hash.
+// find returns the position in the hash table at which a hash is or would be stored, and
+// whether it is there.
 func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
 		if e.table[at]>>32 == h>>32 {
@@ -146,7 +151,7 @@ func (e *vcdEncoder) window(target []byte) ([]byte, error) {
 	if err := e.match(target); err != nil {
 		return nil, err
 	}
-	low, high := int64(0), int64(0) // bounds of the segment of the old version that the window copies from
+	low, high := int64(0), int64(0) // the bounds of the segment of the old version from which the window copies bytes
 	for _, p := range e.pieces {
 		if p.size == 0 {
 			continue
@@ -186,10 +191,11 @@ func (e *vcdEncoder) window(target []byte) ([]byte, error) {
 	return bytes.Join([][]byte{text, delta, data, instructions, addresses}, nil), nil
 }
 
-// match divides a window of the new version into e.pieces.
+// match finds the instructions for a window of the new version, and stores them in
+// e.pieces.
 func (e *vcdEncoder) match(target []byte) error {
 	e.pieces = e.pieces[:0]
-	begin, end := 0, e.block // begin of the bytes that no copy covers yet, and end of the hashed block
+	begin, end := 0, e.block // the beginning of the bytes that have no instruction yet, and the end of the block whose hash is compared
 	if end > len(target) {
 		e.pieces = append(e.pieces, piece{add: len(target)})
 		return nil
@@ -222,9 +228,9 @@ func (e *vcdEncoder) match(target []byte) error {
 	return nil
 }
 
-// extend compares the new version with the old one in both directions, beginning at a pair
-// of equal blocks. It returns the equal bytes as a copy, preceded by an addition of the
-// bytes since begin.
+// extend extends a match of two equal blocks in both directions as far as the versions
+// are equal. It returns an instruction that copies the equal bytes, and before that adds
+// the bytes of the window from begin to the first equal one.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.equal(target[at:], from)
 	if err != nil || size == 0 {
@@ -268,7 +274,8 @@ func appendCopy(text []byte, size int, mode byte) []byte {
 	return appendInt(append(text, code), int64(size))
 }
 
-// append appends an address in the mode that takes the fewest bytes, and returns the mode.
+// append appends an address in the mode that takes the fewest bytes, and returns the
+// mode.
 func (c *addressCache) append(text []byte, address, here int64) ([]byte, byte) {
 	defer c.update(address)
 	if at := address % int64(len(c.same)); c.same[at] == address {
@@ -296,13 +303,13 @@ type pages struct {
 	r      io.ReaderAt
 	length int64
 	kept   [pageCount]struct {
-		number int64 // number of the page plus 1
+		number int64 // the number of the page plus 1; 0 if there is no page
 		text   []byte
 	}
 }
 
-// page returns the bytes from an offset to the end of the page around it, or none at the
-// end of the version.
+// page returns the bytes from an offset to the end of the page that contains it. At the
+// end of the version it returns no bytes.
 func (p *pages) page(at int64) ([]byte, error) {
 	if at >= p.length {
 		return nil, nil
@@ -331,8 +338,8 @@ func (p *pages) at(at int64) (byte, error) {
 	return text[0], nil
 }
 
-// equal returns the number of bytes of text that equal those of the version from an
-// offset on.
+// equal compares a text with the version from an offset on. It returns the number of
+// bytes at the beginning that are equal.
 func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	for n < len(text) {
 		page, err := p.page(at + int64(n))

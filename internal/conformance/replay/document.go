@@ -64,7 +64,7 @@ func link(links []Link, rel string) string {
 	return ""
 }
 
-// moment parses a datetime; an absent attribute is the zero time.
+// moment parses a datetime; for an absent attribute it returns the zero time.
 func moment(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -126,8 +126,8 @@ func parse(uri string, data []byte) (*Document, error) {
 	}
 }
 
-// change is an entry of a Change List, a Resource List or the manifest of a dump. Entries
-// that are no changes have neither kind nor time.
+// change is an entry of a Change List, a Resource List or the manifest of a dump. The
+// fields kind and at are only set for entries that are changes.
 type change struct {
 	uri, kind, sum string
 	at             time.Time

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// unpack reads the packages of a dump and checks them: length and hash of each, the
-// manifest and its copy, every member.
+// unpack reads the packages of a dump. It checks the length and the hash of each
+// package, the manifest and its copy, and every member.
 func (s *Set) unpack(dump *Document) ([]change, error) {
 	var all []change
 	for _, e := range dump.URLs {
@@ -51,10 +51,10 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		if files[f.Name] != nil {
 			return nil, fmt.Errorf("%s: the package has two members called %s", uri, f.Name)
 		}
-		files[f.Name] = append(body, 0)[:len(body):len(body)] // not nil, even if the member is empty
+		files[f.Name] = append(body, 0)[:len(body):len(body)] // this slice is not nil, even if the member is empty
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
-		return nil, fmt.Errorf("%s: the manifest in the package differs from the one that the link contents leads to", uri)
+		return nil, fmt.Errorf("%s: the manifest in the package differs from its copy, the target of the link \"contents\"", uri)
 	}
 	manifest, err := parse(uri+"!manifest.xml", contents)
 	if err != nil {

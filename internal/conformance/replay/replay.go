@@ -36,7 +36,8 @@ func (s *Set) Replay() ([]Replayed, error) {
 	return all, nil
 }
 
-// ReplayOne rebuilds the set from its n-th snapshot; Resource Lists come first.
+// ReplayOne rebuilds the set from one of its snapshots, whose index is n. Resource Lists
+// come before Resource Dumps.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
 		return replay(s.Lists[n], resources, s.Changes, listed)
@@ -44,8 +45,8 @@ func (s *Set) ReplayOne(n int) (Replayed, error) {
 	return replay(s.Dumps[n-len(s.Lists)], s.unpack, s.ChangeDumps, s.unpack)
 }
 
-// replay rebuilds a set. Content reads the resources in a part of the snapshot, and
-// changes reads the changes in one of the lists.
+// replay rebuilds a set. The function content reads the resources in a part of the
+// snapshot, and the function changes reads the changes in one of the lists.
 func replay(snap Snapshot, content func(*Document) ([]change, error), lists []Interval, changes func(*Document) ([]change, error)) (Replayed, error) {
 	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
 	for _, part := range snap.Parts {
@@ -55,7 +56,7 @@ func replay(snap Snapshot, content func(*Document) ([]change, error), lists []In
 		}
 		for _, c := range all {
 			if r.State[c.uri] != "" {
-				return r, fmt.Errorf("%s: the resource %s is there twice", part.URI, c.uri)
+				return r, fmt.Errorf("%s: the snapshot contains the resource %s twice", part.URI, c.uri)
 			}
 			r.State[c.uri] = c.sum
 		}
@@ -71,8 +72,8 @@ func resources(d *Document) (all []change, err error) {
 	return all, nil
 }
 
-// follow applies the changes since the snapshot, and checks that the lists reach back to
-// its time.
+// follow applies the changes since the snapshot. It checks that the lists of changes
+// begin at the time of the snapshot or before.
 func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
 		return fmt.Errorf("%s: no list of changes reaches back to the time of the snapshot, %v", r.URI, r.At)
@@ -99,8 +100,8 @@ func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, erro
 	return nil
 }
 
-// listed returns the changes in a Change List and checks that they are sorted and
-// within its interval.
+// listed returns the changes in a Change List. It checks that they are sorted and within
+// the interval of the list.
 func listed(d *Document) ([]change, error) {
 	from, err := moment(d.MD.From)
 	if err != nil {

@@ -23,7 +23,8 @@ type Set struct {
 	w *walker
 }
 
-// Snapshot is a Resource List or Resource Dump, or the parts of its index.
+// Snapshot is a Resource List or Resource Dump. If it has an index, it is all parts that
+// the index lists.
 type Snapshot struct {
 	URI   string
 	At    time.Time
@@ -33,7 +34,7 @@ type Snapshot struct {
 // Interval is a Change List or Change Dump.
 type Interval struct {
 	*Document
-	From, Until time.Time // Until is zero while the list is open
+	From, Until time.Time // the zero time while the list is open
 }
 
 // Walk reads everything below a Source Description. It returns an error for any
@@ -64,10 +65,10 @@ type walker struct {
 	read    Reader
 	tree    *Tree
 	seen    map[string]*Document
-	checked map[string]bool // links that have been checked
+	checked map[string]bool // the URIs at which something was found
 }
 
-// bytes reads the bytes at a URI.
+// bytes reads the bytes at a URI, and records that something exists there.
 func (w *walker) bytes(uri string) ([]byte, error) {
 	data, err := w.read(uri)
 	if err != nil {
@@ -78,8 +79,8 @@ func (w *walker) bytes(uri string) ([]byte, error) {
 	return data, nil
 }
 
-// document reads a document, unless it was read before. It checks the capability and the
-// links of the root.
+// document reads a document, unless it was read before. It checks the capability of the
+// document, and that the links of its root lead to something.
 func (w *walker) document(uri, capability string) (*Document, error) {
 	if d := w.seen[uri]; d != nil {
 		return d, nil
@@ -116,7 +117,8 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts returns the documents in an index, or the document itself.
+// parts returns the documents that an index lists, or the document itself if it is not an
+// index.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
@@ -260,17 +262,19 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s begin at the same time, but their entries differ", d.URI, all[i].URI)
 		}
 	}
-	// The archive may lack the oldest current lists, because it was started after them.
+	// The archive may lack the oldest current lists, because it may have been started
+	// after them.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := moment(a.MD.From) // contiguous reports a time that cannot be parsed
+		from, _ := moment(a.MD.From) // an error is ignored here, because contiguous reports it
 		later, _ := moment(b.MD.From)
 		return from.Compare(later)
 	})
 	return contiguous(all)
 }
 
-// contiguous checks that each list begins at the end of the previous one. The last list may
-// be closed, because a publication closes a list before it adds the next one.
+// contiguous checks that each list begins at the time at which the previous one ends. The
+// last list may have an end, too, because a publication closes a list before it adds the
+// next one.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {

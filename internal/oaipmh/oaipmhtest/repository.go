@@ -25,8 +25,9 @@ type Record struct {
 	Metadata   string // metadata of the record; "" generates oai_dc
 }
 
-// Repository answers requests. Its fields may be changed between requests while it is
-// locked. After a change of Records, except by Put, Changed must be called.
+// Repository is an HTTP handler that answers OAI-PMH requests. Its fields may be
+// changed between requests while it is locked. Changed must be called after Records was
+// changed without Put.
 type Repository struct {
 	sync.Mutex
 	Records  []Record // all records, in any order
@@ -36,16 +37,16 @@ type Repository struct {
 	Now      time.Time
 	NoGzip   bool
 	Unsorted bool // lists have the order of Records, not that of datestamps
-	// Fault may send a response itself, and then returns true. n is the number of
-	// the request, from 1.
+	// Fault is called for each request, whose number is n, from 1. It returns true if
+	// it has sent a response itself.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
-	// Change returns the response to send instead of answer.
+	// Change returns the response that is sent in place of the given one.
 	Change func(r *http.Request, answer string) string
 
 	requests int
 	queries  []string
 
-	chosen   string   // selection for which selected was computed
+	chosen   string   // the selection of the last request for a list, for which selected is valid
 	selected []Record // records of the last selection, sorted by datestamp
 }
 
@@ -70,11 +71,12 @@ func (p *Repository) Put(r Record) {
 	p.Records = append(p.Records, r)
 }
 
-// Changed must be called after a change of Records.
+// Changed must be called after the field Records was changed.
 func (p *Repository) Changed() { p.chosen = "" }
 
-// Fill adds n records with the identifiers oai:example.org:1 and so on, whose
-// datestamps are one second apart and begin one second after begin.
+// Fill adds n records with the identifiers oai:example.org:1, oai:example.org:2 and so
+// on. Their datestamps are one second apart, and the first one is one second after
+// begin.
 func (p *Repository) Fill(n int, begin time.Time) {
 	for i := 1; i <= n; i++ {
 		p.Records = append(p.Records, Record{Identifier: fmt.Sprintf("oai:example.org:%d", i), Datestamp: begin.Add(time.Duration(i) * time.Second),
@@ -196,8 +198,8 @@ func (r *Record) metadata() string {
 		r.Title + "</dc:title><dc:creator>Example, Given</dc:creator><dc:date>2001</dc:date>" + link + "</oai_dc:dc>"
 }
 
-// list returns a page of a list. A resumption token has the selection and the number of
-// records in earlier pages.
+// list returns a page of a list. Its resumption token contains the selection and the
+// number of records in earlier pages.
 func (p *Repository) list(verb, token, from, until, set string) string {
 	skip := 0
 	if token != "" {
