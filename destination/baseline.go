@@ -382,7 +382,7 @@ func (st *view) cursor() Cursor {
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // the cursor has a Change List but no time yet: it gets the start of the changes
+	if c.List != "" && c.At.IsZero() { // the cursor is in a Change List but has no time: use the start of the period of that list
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

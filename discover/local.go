@@ -77,7 +77,7 @@ func (l *Local) has(name string) bool {
 // concluded.
 const maxLinks = 100
 
-var errLinks = errors.New("as many links as are needed")
+var errLinks = errors.New("the document has more links than are read")
 
 // links returns the absolute links in a document. Links to other documents come first.
 func (l *Local) links(name string) ([]*url.URL, error) {

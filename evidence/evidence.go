@@ -79,7 +79,7 @@ type Decision uint8
 // These are the decisions.
 const (
 	Keep      Decision = iota // keep the held state
-	Retry                     // keep the held state, and fetch its bytes again if they are due
+	Retry                     // keep the held state; fetch its bytes again if an earlier run failed to
 	Confirm                   // the held bytes are right; update the recorded metadata
 	Fetch                     // fetch the bytes
 	Remove                    // delete the resource from the mirror

@@ -48,7 +48,7 @@ func NewOffer(r *Reader, set discover.Set) *Offer {
 	return o
 }
 
-// Close closes the documents and frees the stored remainders of all entries.
+// Close closes the documents that were read, and frees what is stored of their entries.
 func (o *Offer) Close() {
 	for _, c := range append(o.chains[:], o.current) {
 		if c != nil {

@@ -159,7 +159,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 type claim struct {
 	URI     string
 	Loose   bool         // the time of some entry of the resource is not certain
-	Latest  time.Time    // the time From of the entry for which that is latest
+	Latest  time.Time    // the latest of the times From of the entries
 	Gone    bool         // the last entry of the resource in the list is a deletion
 	Late    bool         // the entry that has the time Latest is a deletion
 	Deleted bool         // some entry of the resource is a deletion

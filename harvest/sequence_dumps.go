@@ -73,7 +73,7 @@ func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 	case c.named[uri]:
 		return nil
 	case level > maxLevels || len(c.named) > maxDocuments:
-		return &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names more Change Dumps than are read: %d, %d levels deep", maxDocuments, maxLevels)}
+		return &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names more Change Dumps than are read: at most %d, nested at most %d deep", maxDocuments, maxLevels)}
 	}
 	c.named[uri] = true
 	return c.dump(ctx, uri, since, level)

@@ -94,17 +94,18 @@ func (c *trashClock) expired(days []string, today, first string) (old []string) 
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
 			c.doubt(day, today)
 		}
-		if c.from(day) < first {
+		if c.agesFrom(day) < first {
 			old = append(old, day)
 		}
 	}
-	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.from(day) < first })
+	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.agesFrom(day) < first })
 	return old
 }
 
-// from returns the day from which the age of the given day is counted. That is the day
-// itself, unless the clock may have shown it wrongly and has not reached it again since.
-func (c *trashClock) from(day string) string {
+// agesFrom returns the day from which the age of a file is counted that was moved to the
+// trash on the given day. Normally both days are the same. They differ if the clock may
+// have been wrong on the given day and no later run has seen that day again.
+func (c *trashClock) agesFrom(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
 		return day

@@ -29,7 +29,8 @@ const KeptSet = "instep:kept"
 // them. Revert does not bring them back, since they were no resources.
 const FoundSet = "instep:found"
 
-// ErrFound is the reason why Revert skips a file of FoundSet.
+// ErrFound is the reason that Revert gives for a file that it does not bring back, because
+// the file was in the directory before the mirror was (FoundSet).
 var ErrFound = errors.New("the file was not a resource of the mirror")
 
 // Version is one state of a resource in a set: the present state, or an earlier one.

@@ -29,7 +29,7 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 }
 
 // MembersOf yields each resource that is a member of at least one of the given sets, in
-// ascending order of [resourcesync.KeyOf] its URI. It yields a slice with one element for
+// the order of the keys that [resourcesync.KeyOf] makes of their URIs. It yields a slice with one element for
 // each set, in their order: the state of the resource in that set. Member is false in an
 // element if the resource is not in the set. All elements are read at one moment, even if
 // a run changes the resource at the same time. The next iteration overwrites the slice.

@@ -122,7 +122,7 @@ func (in *entryReader) checkEntry(start *element) {
 	}
 }
 
-// ruleOfChange returns the id of the rule that an entry without change breaks.
+// ruleOfChange returns the id of the rule that requires the attribute change of an entry.
 func (in *entryReader) ruleOfChange() string {
 	kind := string(in.d.header.Capability)
 	switch {

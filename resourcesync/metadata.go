@@ -164,7 +164,7 @@ func (r *Remainder) Text() (string, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(r); err != nil {
-		return "", fmt.Errorf("write a remainder: %w", err)
+		return "", fmt.Errorf("encode links and other attributes: %w", err)
 	}
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
@@ -176,7 +176,7 @@ func ParseRemainder(text string) (r Remainder, err error) {
 		return r, nil
 	}
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return Remainder{}, fmt.Errorf("read a remainder: %w", err)
+		return Remainder{}, fmt.Errorf("decode stored links and other attributes: %w", err)
 	}
 	return r, nil
 }

@@ -173,7 +173,7 @@ func (s *setConfig) checkLink(l *linkConfig) error {
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
 	case link.OfSet() && len(s.From.given()) > 0:
-		return fmt.Errorf("href %q: expected a URI, because the files of a set that is listed elsewhere are not known", l.Href)
+		return fmt.Errorf("href %q: expected a URI, because a set with from: has no files to which a path could lead", l.Href)
 	}
 	return link.Check()
 }

@@ -65,7 +65,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "choose only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "if a resource has alternate representations, choose the one of this `MEDIA/TYPE` (repeatable, in order of preference)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also choose the metadata of resources that --include and --type choose; --only-profile then limits only this metadata")
-	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record fulfils this condition: `XPATH=VALUE`, if the XPath selects a node with this text, or XPATH, if it selects any node (repeatable; all conditions must hold)")
+	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record has this text at this path, `XPATH=VALUE`, or anything at all there, XPATH (repeatable; all conditions must hold)")
 	fs.IntVar(&f.workers, "workers", 4, "transfer `N` resources of a host at a time, and fewer while the host is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or better proves, and documents without errors")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to Resource Maps: mirror the resources that they aggregate")

@@ -201,7 +201,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens on this socket", path), conn.Close())
-		case !abandoned(err): // for example if the socket belongs to another user
+		case !abandoned(err): // the socket may be in use, for example by another user
 			return nil, usagef("--socket %s: the socket may belong to another program: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns the resource of wanted as if a change had reported it. Its bytes arrived
-// at the given number of seconds after epoch (came).
+// told returns a resource that a Change List has announced. Its bytes arrived at the given
+// number of seconds after epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)

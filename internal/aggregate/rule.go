@@ -73,7 +73,7 @@ func (r *Rule) Check() error {
 	for _, text := range []string{r.Title, r.Creator} {
 		for _, p := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains(known, p) {
-				return fmt.Errorf("%q has %s, which is not in the name %q, so members of one aggregation could have different values", text, p, r.Name)
+				return fmt.Errorf("the text %q has the placeholder %s, which the name %q does not have, so members of one Aggregation could have different texts", text, p, r.Name)
 			}
 		}
 	}

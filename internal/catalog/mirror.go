@@ -18,7 +18,7 @@ import (
 // recorded state.
 type Intent struct {
 	URI    string
-	Guess  string // the folded path that will probably be tried first, for Intend if Path is ""; "" if it is unknown
+	Guess  string // the path that a new URI will probably get, in folded form; Intend looks it up first. "" if it is unknown
 	New    bool   // the URI had no path before the intent; Intend finds this out
 	Path   string // path of the file; "" if the URI is new and Intend has to find a path
 	Kept   string // path to which the current file at Path is moved; "" if there is no file to keep

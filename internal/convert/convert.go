@@ -23,8 +23,8 @@ type Options struct {
 
 	BaseURL *url.URL              // absolute URL with which relative URIs are resolved; if nil, entries with relative URIs are left out
 	Up      string                // target of the up link that is added if the document has none and 1.1 requires one
-	At      resourcesync.Datetime // value of the attribute at, for a snapshot that has none
-	From    resourcesync.Datetime // value of the attribute from, for a document of changes that has none
+	At      resourcesync.Datetime // moment of a snapshot, for a document that does not state it
+	From    resourcesync.Datetime // start of the listed period, for a document of changes that does not state it
 
 	Gzip bool   // compress the result
 	Temp string // directory for temporary files; the default is the system's directory

@@ -112,8 +112,8 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note reports a note of the Decoder as a decision. It skips notes for which the
-// conversion reports a decision of its own.
+// note adds a note of the Decoder to the report, unless the conversion itself reports what
+// it decided about that.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return

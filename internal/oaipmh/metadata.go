@@ -7,9 +7,9 @@ import (
 	"regexp"
 )
 
-// recordEnd matches the end tag of a record of the response. Metadata may contain
-// elements called record, too, as MARC does, but after these there is never another
-// record of the response or the end of the list.
+// recordEnd matches the end tag of a record of the response, together with what follows
+// the tag: another record or the end of the list. So it does not match elements called
+// record within the metadata of a record, as MARC has them.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
 // fragment has facts about an element in a response.

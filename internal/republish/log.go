@@ -58,7 +58,7 @@ func (in *Input) mark() string { return fmt.Sprint("mirror log ", in.Set) }
 func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // a resource that is listed under an original URI may take over that of another one, which the log does not show
+		return nil // compares all, because two resources may have the same original URI, and the log does not show which of them gets it
 	}
 	was, err := r.last(ctx)
 	if err != nil {

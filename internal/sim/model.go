@@ -357,8 +357,8 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns when the version of a resource began that existed just before the
-// given time.
+// before returns the time at which a version of a resource began: the version that
+// existed just before the given time.
 func (m *Model) before(id uint32, at time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

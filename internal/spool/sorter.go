@@ -19,9 +19,9 @@ type order struct {
 
 func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
 
-// add adds a record, with the text by which it is sorted and its position in the log.
-// The text must have been appended to o.key[:0]: with a new buffer for each text,
-// sorting a million records would take half again as much memory.
+// add adds a record that is at the given position of the log and is sorted by the given
+// text. The caller writes the text into the buffer o.key, because a new buffer for each
+// record would make sorting need half again as much memory.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))

@@ -212,7 +212,7 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 	}
 	if err != nil {
 		h.Report(err)
-		panic(http.ErrAbortHandler) // the client can notice the missing rest of the list only if the connection is broken
+		panic(http.ErrAbortHandler) // breaks the connection on purpose, so that the client notices that the list is not complete
 	}
 }
 
