@@ -36,7 +36,7 @@ func Parse(raw string) (*url.URL, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return refuse("expected an http or https URI", "only http and https are fetched")
+		return refuse("expected an http or https URI", "")
 	case u.User != nil:
 		return refuse("the URI has a user name or password", "put the user name and password into a file of credentials")
 	case u.Hostname() == "":

@@ -95,7 +95,7 @@ func sentinel(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
 
-const configHint = "instep config check FILE shows what a file says; instep help configuration explains its keys"
+const configHint = "instep help configuration has an example to copy and explains the keys; instep config check FILE shows what a file says"
 
 var causes = []cause{
 	{exitUsage, ofType[*usageError]("")},

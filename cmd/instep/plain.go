@@ -190,6 +190,8 @@ func ofDisk(err error) (sentence, bool) {
 		path = pe.Path
 	}
 	switch {
+	case errors.Is(err, mirror.ErrWrongStore) && errors.Is(err, fs.ErrNotExist):
+		return sentence{"there is no mirror at " + path, "is the path spelled right? instep sync SOURCE DIR makes a mirror"}, true
 	case errors.Is(err, mirror.ErrFull):
 		return sentence{}, false // the error already has a clear text
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
@@ -197,9 +199,9 @@ func ofDisk(err error) (sentence, bool) {
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
-		return sentence{path + " is on a read-only disk", "write to another disk: publish has --out DIR and --state DIR for that"}, true
+		return sentence{path + " is on a read-only disk", "choose a directory on another disk; publish has --out DIR and --state DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission) && isWrite(pe.Op):
-		return sentence{"you have no permission to write " + path, "change its permissions, or write to another directory: publish has --out DIR for that"}, true
+		return sentence{"you have no permission to write " + path, "change its permissions, or choose another directory"}, true
 	case errors.Is(err, fs.ErrPermission):
 		return sentence{"you have no permission to read " + path, "change its permissions, or run the command as the owner of the file"}, true
 	}

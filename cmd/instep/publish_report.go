@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,16 @@ var leftOut = map[scan.Reason]string{
 	scan.Loop:       "that the Source itself copied from this publication",
 }
 
+// ownAddress returns the flag with which serve listens at the address in a base URL, if that is
+// an address of this machine and not the default of serve.
+func ownAddress(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Host == defaultAddr || !net.ParseIP(u.Hostname()).IsLoopback() {
+		return ""
+	}
+	return " --addr " + u.Host
+}
+
 // reportPublish prints the results of a publication, or of a dry run.
 func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
@@ -41,7 +53,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 			if f.config != "" {
 				served = "-c " + f.config
 			}
-			a.out.say("Serve the directory with any web server at this URL, or try: instep serve %s", served)
+			a.out.say("Serve the directory with any web server at this URL, or try: instep serve %s", served+ownAddress(site.BaseURL))
 			a.out.say("So that others find the Source, add to your site what publish --show robots and --show html print")
 		}
 	}

@@ -147,7 +147,7 @@ func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < required:
-			return usagef("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
+			return usagef("%s is missing: expected %s (see %s --help)", names[len(args)], strings.Join(names[:required], " "), cmd.CommandPath())
 		case len(args) > len(names):
 			return usagef("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
 		}

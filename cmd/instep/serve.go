@@ -37,6 +37,9 @@ in the record. All are off unless you ask for them.
 "ok" as long as the directories can be read. --access-log writes a line for each request,
 in the Common Log Format or as JSON; logrotate needs copytruncate for it.`
 
+// defaultAddr is the address at which serve and simulate listen unless --addr is given.
+const defaultAddr = "127.0.0.1:8080"
+
 type serveFlags struct {
 	addr, config         string
 	accessLog, logFormat string
@@ -70,7 +73,7 @@ func (a *app) serveCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
+	fs.StringVar(&f.addr, "addr", defaultAddr, "listen on this `HOST:PORT`")
 	fs.StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
 	fs.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or write the lines to standard output if FILE is -")
 	fs.StringVar(&f.logFormat, "log-format", logCommon, "format of the lines of --access-log: `common|json`")

@@ -65,7 +65,7 @@ func (a *app) simulateCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
+	fs.StringVar(&f.addr, "addr", defaultAddr, "listen on this `HOST:PORT`")
 	fs.IntVar(&f.resources, "resources", 1000, "`NUMBER` of resources at the beginning")
 	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of the resources, or the distribution of their sizes")
 	fs.Float64Var(&f.rate, "rate", 1, "number of changes in a second of simulated time")

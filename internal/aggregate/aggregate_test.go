@@ -75,7 +75,7 @@ func TestRulesThatAreWrong(t *testing.T) {
 		"needs a name":      {Match: "*"},
 		"found {0}":         {Match: "*", Name: "{0}"},
 		"found {path}":      {Match: "*", Name: "{path}"},
-		"is not in the nam": {Match: "*", Name: "{1}", Creator: "{2}"},
+		"which the name": {Match: "*", Name: "{1}", Creator: "{2}"},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)
