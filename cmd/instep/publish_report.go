@@ -24,7 +24,7 @@ var leftOut = map[scan.Reason]string{
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.LinkFile:   "with links of the files beside them (--link-files)",
 	scan.Assumed:    "assumed to be unchanged, which stay published as they are",
-	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync; --also due)",
+	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync fetches them, or --also due lists them as they are)",
 	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified)",
 	scan.Held:       "held in an earlier state than the Source has (--also held)",
 	scan.Loop:       "that the Source itself copied from this publication",

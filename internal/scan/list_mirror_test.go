@@ -2,9 +2,13 @@ package scan
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,4 +137,41 @@ func TestAMirrorPublishedWithOtherDigests(t *testing.T) {
 			t.Errorf("%s: got %+v, failures %+v; want %+v", test.name, got, r.Failures, test.want)
 		}
 	}
+}
+
+// TestLeftOutByTheLastState: in a listing of changes a resource is left out if its last state is,
+// whatever its earlier states were, and counts once.
+func TestLeftOutByTheLastState(t *testing.T) {
+	state := func(name string, out Reason) Listed {
+		return Listed{URI: base + name, Digests: digestsOf(t, "text"), Length: resourcesync.Bytes(4), Past: true, Out: out}
+	}
+	gone := state("gone", "")
+	gone.Gone = true
+	listed := []Listed{
+		state("mended", Due), state("gone", Due), state("due", Due), state("hidden", ""), state("proved", Unverified),
+		state("mended", ""), gone, state("due", ""), state("hidden", ""), state("proved", Due),
+		state("due", Due),
+	}
+	f := newList(t, told(&listed))
+	f.Changes, f.Exclude = true, []string{"hidden"}
+	var names []string
+	f.LeftOut = func(path string, why Reason) {
+		names = append(names, fmt.Sprint(strings.TrimPrefix(path, base), " ", why))
+	}
+	r := f.scan()
+	if want := []string{"due due", "proved due"}; !slices.Equal(names, want) {
+		t.Errorf("left out: got %q, want %q", names, want)
+	}
+	if want := map[Reason]int64{Due: 2, Pattern: 1}; !maps.Equal(r.Excluded, want) {
+		t.Errorf("counts: got %v, want %v", r.Excluded, want)
+	}
+}
+
+func digestsOf(t *testing.T, text string) resourcesync.Digests {
+	t.Helper()
+	ds, err := resourcesync.ParseDigests(digestOf(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
 }

@@ -31,9 +31,10 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	}
 	p := &Plan{At: at, Excluded: map[Reason]int64{}, Follows: l.Changes, work: spool.NewLog[item](l.Spool),
 		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool)}
-	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory), latest: spool.NewIndex(l.Spool, 0)}
+	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory), latest: spool.NewIndex(l.Spool, 0),
+		omitted: spool.NewTable(l.Spool, batchSize, func(o omission) string { return o.URI })}
 	err = b.run(since)
-	if err = errors.Join(err, b.seen.Close(), b.latest.Close()); err != nil {
+	if err = errors.Join(err, b.seen.Close(), b.latest.Close(), b.omitted.Close()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -49,14 +50,26 @@ type listPlanner struct {
 	batch []Listed
 	lost  error // the error of the first part of the listing that could not be read
 
-	latest *spool.Index // in a listing of changes: for each URI, the index in Plan.listed of the last change planned for it
-	others int64        // the number of members that a listing of changes mentions
+	latest  *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of the last change planned for it
+	omitted *spool.Table[omission] // in a listing of changes: the resources whose last listed state must not be published
+	others  int64                  // the number of members that a listing of changes mentions
+}
+
+// omission is a listed resource that must not be published.
+type omission struct {
+	URI, Place string
+	Why        Reason
 }
 
 func (b *listPlanner) run(since time.Time) error {
 	for e, err := range b.l.Listing(b.ctx, since) {
 		if ended := b.ctx.Err(); ended != nil {
 			return ended
+		}
+		if b.l.Changes { // an earlier state of the resource no longer counts
+			if err := b.omitted.Delete(e.URI); err != nil {
+				return err
+			}
 		}
 		if err != nil {
 			err = b.failed(&e, err)
@@ -77,6 +90,9 @@ func (b *listPlanner) run(since time.Time) error {
 		return err
 	}
 	if b.l.Changes {
+		if err := b.countOmitted(); err != nil {
+			return err
+		}
 		return b.guard()
 	}
 	p := planner{ctx: b.ctx, d: b.l.dir(), p: b.p, seen: b.seen}
@@ -122,8 +138,7 @@ func (b *listPlanner) take(e *Listed) error {
 	}
 	name := b.l.name(e)
 	if len(b.l.Include) > 0 && !glob.MatchAny(b.l.Include, name, false) || glob.MatchAny(b.l.Exclude, name, false) {
-		b.p.Excluded[Pattern]++
-		return nil
+		return b.omit(e, Pattern)
 	}
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
@@ -135,12 +150,47 @@ func (b *listPlanner) take(e *Listed) error {
 		return b.failed(e, err)
 	}
 	e.Remainder = said
-	if e.Out == "" && !b.l.Changes {
+	if e.Out != "" {
+		if err := b.omit(e, e.Out); err != nil {
+			return err
+		}
+	} else if !b.l.Changes {
 		if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
 			return err
 		}
 	}
 	return b.add(e)
+}
+
+// omit counts a listed resource that must not be published. In a listing of changes only
+// the last state of a resource counts, which countOmitted does at the end.
+func (b *listPlanner) omit(e *Listed, why Reason) error {
+	o := omission{e.URI, e.place(), why}
+	if b.l.Changes {
+		return b.omitted.Put(o)
+	}
+	b.count(o)
+	return nil
+}
+
+// countOmitted counts the resources of a listing of changes whose last state must not be
+// published.
+func (b *listPlanner) countOmitted() error {
+	byURI := func(buf []byte, o omission) []byte { return append(append(buf, o.URI...), 0) }
+	for o, err := range b.omitted.Sorted(byURI) {
+		if err != nil {
+			return err
+		}
+		b.count(o)
+	}
+	return nil
+}
+
+func (b *listPlanner) count(o omission) {
+	b.p.Excluded[o.Why]++
+	if b.l.LeftOut != nil && o.Why != Pattern {
+		b.l.LeftOut(o.Place, o.Why)
+	}
 }
 
 func (b *listPlanner) add(e *Listed) error {
@@ -258,13 +308,9 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	return b.plan(known, w)
 }
 
-// leaveOut counts a listed resource that must not be published. If it was published
-// already with the listed bytes, it stays published.
+// leaveOut plans what becomes of a listed resource that must not be published. If it was
+// published already with the listed bytes, it stays published.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
-	b.p.Excluded[e.Out]++
-	if b.l.LeftOut != nil {
-		b.l.LeftOut(e.place(), e.Out)
-	}
 	stays, err := b.stays(known, e)
 	switch {
 	case err != nil:
