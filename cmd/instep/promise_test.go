@@ -79,7 +79,7 @@ func TestSecondListOfOneMomentDeletesAfterApproval(t *testing.T) {
 	plan := ""
 	for _, args := range [][]string{nil, {"-n"}, {"--max-delete", "100%"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
-		mustExit(t, o, 6, "1 deletion withheld: 1 of them are resources that an earlier list of the same moment named")
+		mustExit(t, o, 6, "1 deletion withheld: an earlier list of the same moment named the resource")
 		if i := slices.IndexFunc(o.records, func(r record) bool {
 			return r.Doubted != nil && strings.Contains(r.Hint, "--max-delete does not release these deletions")
 		}); i < 0 {

@@ -15,7 +15,11 @@ type totals struct{ runs.Totals }
 // withheldMessage says how many deletions are withheld, and how many are allowed.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
-		return fmt.Sprintf("%s withheld: %d of them are resources that an earlier list of the same moment named", counted(w.N, "deletion"), w.Guard.Doubted)
+		named := fmt.Sprintf("%d of them", w.Guard.Doubted)
+		if w.N == 1 {
+			named = "the resource"
+		}
+		return fmt.Sprintf("%s withheld: an earlier list of the same moment named %s", counted(w.N, "deletion"), named)
 	}
 	if limit != "" {
 		return fmt.Sprintf("%s withheld: --max-delete %s allows the deletion of %d of %d resources, and the run has already deleted %d", counted(w.N, "deletion"), limit, w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
