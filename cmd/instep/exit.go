@@ -113,7 +113,7 @@ var causes = []cause{
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
 	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
-	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, and --move-to URL moves it")},
+	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, --move-to URL moves it")},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
 	{exitGuard, sentinel(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},

@@ -71,10 +71,10 @@ func TestKeysAreFileNames(t *testing.T) {
 
 func TestRulesThatAreWrong(t *testing.T) {
 	for want, r := range map[string]Rule{
-		"no pattern":        {Match: "[", Name: "x"},
-		"needs a name":      {Match: "*"},
-		"found {0}":         {Match: "*", Name: "{0}"},
-		"found {path}":      {Match: "*", Name: "{path}"},
+		"no pattern":     {Match: "[", Name: "x"},
+		"needs a name":   {Match: "*"},
+		"found {0}":      {Match: "*", Name: "{0}"},
+		"found {path}":   {Match: "*", Name: "{path}"},
 		"which the name": {Match: "*", Name: "{1}", Creator: "{2}"},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
