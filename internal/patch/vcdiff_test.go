@@ -341,7 +341,7 @@ func TestVCDIFFRefuses(t *testing.T) {
 		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "end too early"},
 		"data that are left":                  {vcd(0, vcdWindowOf(0, 0, 1, []byte("xy"), []byte{2}, nil)), "unused"},
 		"addresses that are left":             {vcd(0, vcdWindowOf(0, 0, 1, []byte("x"), []byte{2}, []byte{0})), "unused"},
-		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "a window of 2 bytes"},
+		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "decoded to 2 bytes, but makes 1"},
 		"an instruction that is cut":          {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{1, 0x80}, nil)), "too early"},
 		"a copy of the future":                {copied(0, 10), "but only 10 bytes are known"},
 		"a copy of the far future":            {copied(0, ints(1<<62)...), "but only 10 bytes are known"},
