@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"instep/harvest"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -56,13 +57,19 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 // faultBatches calls each with batches of the resources to be repaired, and with the
 // mirror's present records of them.
 func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
-	return batched(au.faults.All(), func(faults []fault) error {
+	for faults, err := range spool.Batches(au.faults.All(), lookupBatch) {
+		if err != nil {
+			return err
+		}
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))
 		if err != nil {
 			return err
 		}
-		return each(ctx, faults, held)
-	})
+		if err := each(ctx, faults, held); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rejudge replaces the verdicts on the faults by the verdicts after the repair.

@@ -7,6 +7,7 @@ import (
 
 	"instep/evidence"
 	"instep/harvest"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -19,8 +20,13 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
-	if err := batched(ch.All(), func(batch []*harvest.Change) error { return pl.changed(ctx, batch, old) }); err != nil {
-		return err
+	for batch, err := range spool.Batches(ch.All(), lookupBatch) {
+		if err != nil {
+			return err
+		}
+		if err := pl.changed(ctx, batch, old); err != nil {
+			return err
+		}
 	}
 	if err := pl.settle(ctx); err != nil {
 		return err
@@ -127,7 +133,6 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// lookEvery is the interval at which the cursor is written again while nothing changes.
-// The mirror sees from it that time has passed, even if the clock is wrong (see
-// Losses).
+// lookEvery is the interval at which the cursor, with the time of the run, is written again
+// while nothing changes. By these times the mirror knows that time has passed (see Losses).
 const lookEvery = 6 * time.Hour

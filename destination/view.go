@@ -40,7 +40,10 @@ type named struct {
 // record of it. It adds the keys of all resources at the Source to seen, unless seen is
 // nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
-	return batched(v.admitted(ctx, seen, twice, admit), func(batch []named) error {
+	for batch, err := range spool.Batches(v.admitted(ctx, seen, twice, admit), lookupBatch) {
+		if err != nil {
+			return err
+		}
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(batch, func(w *named) string { return w.URI }))
 		if err != nil {
 			return err
@@ -52,8 +55,8 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // admitted yields every resource that admit accepts. The resources in twice, which
@@ -109,8 +112,11 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 // unnamed calls each with every member of the mirror that is not in seen, and with what
 // the documents say about it. told means that a change says it, and not the lists.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
-	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
-	return batched(members, func(members []Held) error {
+	unnamed := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
+	for members, err := range spool.Batches(unnamed, lookupBatch) {
+		if err != nil {
+			return err
+		}
 		// the records of Members need not have the fields Told, Until and Came, so they
 		// are looked up again
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
@@ -126,8 +132,8 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
@@ -252,26 +258,6 @@ func (v *view) wentBack() string {
 
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
-
-// batched calls each with batches of the values. A batch is valid until each returns.
-func batched[V any](all iter.Seq2[V, error], each func([]V) error) error {
-	batch := make([]V, 0, lookupBatch)
-	for v, err := range all {
-		if err != nil {
-			return err
-		}
-		if batch = append(batch, v); len(batch) == lookupBatch {
-			if err := each(batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return each(batch)
-}
 
 // urisOf returns the URI of each value.
 func urisOf[V any](some []V, uri func(*V) string) []string {

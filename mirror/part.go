@@ -16,6 +16,7 @@ import (
 	"instep/blob"
 	"instep/harvest"
 	"instep/internal/durable"
+	"instep/internal/spool"
 	"instep/transfer"
 )
 
@@ -279,7 +280,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 // sweepParts removes the stored beginnings of transfers that no later run can continue.
 // It must not be called while one of them is open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
-	for infos, err := range chunks(m.bucket.List(ctx, partsKey+"/")) {
+	for infos, err := range spool.Batches(m.bucket.List(ctx, partsKey+"/"), chunkSize) {
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"instep/blob"
 	"instep/internal/catalog"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -119,7 +120,7 @@ func (m *Mirror) markMissing(ctx context.Context) error {
 		return err
 	}
 	for _, s := range sets {
-		for rows, err := range chunks(m.facts.MembersByKey(ctx, s.ID)) {
+		for rows, err := range spool.Batches(m.facts.MembersByKey(ctx, s.ID), chunkSize) {
 			if err != nil {
 				return err
 			}

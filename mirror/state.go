@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"instep/internal/catalog"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -68,7 +69,7 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 		return err
 	}
 	for _, s := range sets {
-		for rows, err := range chunks(m.facts.MembersByKey(ctx, s.ID)) {
+		for rows, err := range spool.Batches(m.facts.MembersByKey(ctx, s.ID), chunkSize) {
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"instep/destination"
 	"instep/harvest"
 	"instep/internal/catalog"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -308,7 +309,7 @@ func wgetQuote(s, unsafe string) string {
 // mirror. The order is not defined.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for infos, err := range chunks(m.files.List(ctx, "")) {
+		for infos, err := range spool.Batches(m.files.List(ctx, ""), chunkSize) {
 			var own map[string]bool
 			if err == nil {
 				own, err = m.filesOf(ctx, keysOf(infos))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/blob"
+	"instep/internal/spool"
 )
 
 // trashRoom returns the path of a new directory in the trash. Its name has the given time
@@ -105,7 +106,7 @@ func (m *Mirror) purgeDay(ctx context.Context, day, first string) error {
 	if err := m.own.ForgetVersions(ctx, day, first); err != nil {
 		return err
 	}
-	for infos, err := range chunks(m.bucket.List(ctx, trashKey+"/"+day+"/")) {
+	for infos, err := range spool.Batches(m.bucket.List(ctx, trashKey+"/"+day+"/"), chunkSize) {
 		if err == nil {
 			err = m.remove(ctx, keysOf(infos))
 		}
@@ -118,4 +119,15 @@ func (m *Mirror) purgeDay(ctx context.Context, day, first string) error {
 
 func (m *Mirror) remove(ctx context.Context, keys []string) error {
 	return blob.Remove(ctx, m.bucket, keys)
+}
+
+// chunkSize is the number of files or resources that are looked up or changed at a time.
+const chunkSize = 500
+
+func keysOf(infos []blob.Info) []string {
+	keys := make([]string, len(infos))
+	for i, info := range infos {
+		keys[i] = info.Key
+	}
+	return keys
 }

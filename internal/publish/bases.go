@@ -13,6 +13,7 @@ import (
 	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/patch"
+	"instep/internal/spool"
 )
 
 // basesName is the directory below the state directory that keeps the published bytes of
@@ -76,7 +77,7 @@ func (b *bases) clear(ctx context.Context) error {
 	if err := b.unmark(ctx); err != nil {
 		return err
 	}
-	for infos, err := range batches(b.List(ctx, ""), pruneSize) {
+	for infos, err := range spool.Batches(b.List(ctx, ""), pruneSize) {
 		if err != nil {
 			return err
 		}

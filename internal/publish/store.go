@@ -10,6 +10,7 @@ import (
 	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/scan"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -68,7 +69,7 @@ func (s *store) count(key string, n int) {
 // prune removes the bytes that no caller of hold needs any more and that are not those of a
 // waiting change, which no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
-	for infos, err := range batches(s.List(ctx, ""), pruneSize) {
+	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
 			return err
 		}
@@ -100,28 +101,4 @@ func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2
 		}
 	}
 	return blob.Remove(ctx, s, slices.Collect(maps.Keys(free)))
-}
-
-// batches yields the values of a sequence in slices of at most n values. A slice is valid
-// only until the next one is yielded.
-func batches[T any](seq iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
-	return func(yield func([]T, error) bool) {
-		var batch []T
-		for v, err := range seq {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if batch = append(batch, v); len(batch) < n {
-				continue
-			}
-			if !yield(batch, nil) {
-				return
-			}
-			batch = batch[:0]
-		}
-		if len(batch) > 0 {
-			yield(batch, nil)
-		}
-	}
 }

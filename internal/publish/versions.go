@@ -18,6 +18,7 @@ import (
 	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/scan"
+	"instep/internal/spool"
 	"instep/internal/versions"
 	"instep/resourcesync"
 	"instep/source"
@@ -209,7 +210,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 
 func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, error]) error {
 	lost := 0
-	for batch, err := range batches(states, keptStep) {
+	for batch, err := range spool.Batches(states, keptStep) {
 		if err != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 
 // placeVersions creates the missing files of all stored versions.
 func (r *run) placeVersions(ctx context.Context) error {
-	for batch, err := range batches(r.versions.After(ctx, time.Time{}), keptStep) {
+	for batch, err := range spool.Batches(r.versions.After(ctx, time.Time{}), keptStep) {
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"instep/internal/catalog"
 	"instep/internal/scan"
+	"instep/internal/spool"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -132,7 +133,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 			yield(source.Bitstream{}, err)
 			return
 		}
-		for batch, err := range batches(v.facts.Changes(ctx, c.id, after, math.MaxInt64), catalog.MaxChanges) {
+		for batch, err := range spool.Batches(v.facts.Changes(ctx, c.id, after, math.MaxInt64), catalog.MaxChanges) {
 			if err != nil {
 				yield(source.Bitstream{}, err)
 				return
@@ -179,7 +180,7 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // in every round, the result is at least low, and no change with a number above high is before the given time
+	low, high := int64(0), last // the result is between these two numbers
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.next(ctx, middle, high)
