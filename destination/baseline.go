@@ -80,8 +80,8 @@ func (pl *planner) saysLess(list *planner) bool {
 // them, end before the state that the mirror has already applied.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// noSnapshot returns a plan without actions for a set that has no usable list or dump,
-// or returns the error failed if it is not nil.
+// noSnapshot returns a plan without actions for a set that has no usable list or dump. If
+// there is a list that failed with an error, it returns that error instead.
 func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed

@@ -123,7 +123,7 @@ type Mirror interface {
 	// Cursor returns the cursor of a set. It returns false until the first baseline is
 	// complete.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
-	// Losses returns the losses of a set in the last 24 hours.
+	// Losses returns how many members a set has lost in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
 	// Withhold stores the hash and summary of a plan with withheld deletions, so that a
 	// person can approve it.

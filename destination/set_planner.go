@@ -24,7 +24,7 @@ type setPlanner struct {
 	known known
 }
 
-// newSetPlanner returns a setPlanner without the mirror's evidence.
+// newSetPlanner returns a setPlanner that does not know yet what the mirror holds.
 func (d *Destination) newSetPlanner(sc *scope, set discover.Set) *setPlanner {
 	o := harvest.NewOffer(d.reader(sc), set)
 	o.DumpsFirst = d.Prefer == PreferDump
@@ -77,7 +77,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.known.Cursor
-		// the times of our own requests do not count as news of the Source
+		// a cursor that differs only in the times of our requests does not mean that the Source has changed
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}

@@ -43,7 +43,7 @@ type trip struct {
 	s         *search
 	notices   []Notice
 	leftOut   error // reason why the first of the skipped entries was skipped
-	passPlain bool  // set if plain Sitemaps are given up after their header
+	passPlain bool  // whether the search reads only the header of plain Sitemaps
 	requests  int
 }
 

@@ -156,7 +156,7 @@ func (r *resumed) join(resp *Response) error {
 	case resp.Header.Get("Content-Encoding") != r.coding:
 		why = "the rest has another content coding"
 	case r.total >= 0 && resp.Total >= 0 && resp.Total != r.total:
-		why = fmt.Sprintf("expected bytes of a resource of %d bytes, got bytes of a resource of %d", r.total, resp.Total)
+		why = fmt.Sprintf("the resource had %d bytes before, and has %d now", r.total, resp.Total)
 	}
 	if why != "" {
 		_ = resp.Body.Close()

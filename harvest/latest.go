@@ -215,7 +215,8 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends the key of a change by which All sorts.
+// rank appends to a buffer the key of a change. All yields changes in the order of their
+// keys.
 func (ch *Changes) rank(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)

@@ -235,8 +235,8 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	default:
 		at = latest
 	}
-	// the list has dropped entries (see Offer.dropped), and some of them were later
-	// than the moment
+	// the Source has removed entries from the list (see Offer.dropped), some of them
+	// later than the given time
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
 		// so the list is complete only from its first entry on, even if it states an
 		// earlier start

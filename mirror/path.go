@@ -25,7 +25,7 @@ const (
 	maxBase     = 200  // the longest name before a hash is added to it
 	maxNatural  = 1000 // the longest path before hashes are added to its names
 	maxSegments = 64
-	maxPath     = 4000 // the longest path with all hashes
+	maxPath     = 4000 // the longest path, with the hashes that were added to its names
 )
 
 // emptyName is the name of the file for an empty segment, as in "a//b" and "a/". The name

@@ -83,8 +83,8 @@ func (s *scan) read(body io.Reader) error {
 // recognised.
 const headSize = 64 << 10
 
-// marked matches text that shows, before the first entry of an Atom feed, that the feed
-// itself is a map.
+// marked matches text of the vocabulary of ORE. A feed that has such text before its first
+// entry is a Resource Map itself.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
 // recognise returns the kind of a document. It decides by the root element or, if that is

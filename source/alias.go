@@ -12,8 +12,9 @@ import (
 // writes copies of its documents to these keys, since readers know them. All fields may
 // be empty.
 type Aliases struct {
-	// Descriptions are the keys of copies of the Source Description. Capability Lists
-	// link to the first copy with rel="up", since readers know the Source by its URI.
+	// Descriptions are the keys at which copies of the Source Description are written.
+	// Capability Lists link to the first copy with rel="up", since readers know the
+	// Source by the URI of that copy.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }

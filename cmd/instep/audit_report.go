@@ -108,7 +108,7 @@ func reportFormOf(name string) reportForm {
 	return nil
 }
 
-// event writes the verdict of an event to the report.
+// event writes a verdict on a resource to the report. It ignores other events.
 func (r *auditReport) event(e destination.Event) {
 	if r == nil || e.Kind != destination.EventVerdict {
 		return

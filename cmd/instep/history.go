@@ -308,8 +308,8 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote returns where the mirror keeps a file of the user that was not a resource, with
-// the command that restores the file; "" for a state of a resource.
+// foundNote returns a note for a file that was in the directory before the mirror: where the
+// mirror keeps it, and the command that restores it. For a state of a resource it returns "".
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""

@@ -87,8 +87,8 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	return nil
 }
 
-// adopted returns the path of the file of the user that an action takes over as a resource; ""
-// if the action takes over no file.
+// adopted returns the path of the file that an action makes a resource of the mirror, if the
+// file was in the directory before. For any other action it returns "".
 func adopted(act destination.Action) string {
 	if act.Kind != destination.Adopt {
 		return ""

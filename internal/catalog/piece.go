@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Piece is the result of a scan for a part of the files in a directory: a digest of
-// them. It is stored when the catalog agrees with all these files, and deleted when a
-// file of the directory is recorded again.
+// Piece has the digest that a scan computed of some files of a directory. It is stored
+// when the catalog records these files as the scan found them, and deleted when a file of
+// the directory is recorded again.
 type Piece struct {
 	Dir    Sum // the Sum of the path that DirOf returns
 	Part   int64

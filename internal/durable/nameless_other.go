@@ -18,7 +18,7 @@ func linkNameless(int, int, string) error { return errors.ErrUnsupported }
 // SetModTime fails: on this system, every file has a name.
 func SetModTime(*os.File, time.Time) error { return errors.ErrUnsupported }
 
-// MaxNameless returns 0: on this system, every file has a name.
+// MaxNameless returns 0, because files without a name cannot be made on this system.
 func MaxNameless() int { return 0 }
 
 // Where returns "": on this system, nothing identifies a file system.

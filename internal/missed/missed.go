@@ -72,7 +72,7 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// find sets the URIs of the links to versions. It uses the first link of each relation.
+// find copies to c the URIs of the links that lead to versions, the first of each relation.
 func (c *change) find(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string

@@ -229,7 +229,7 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return s.in(ctx, func(tx *sql.Tx) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
 		for _, l := range all {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM file WHERE record = ?", l.record); err != nil {
 				return err

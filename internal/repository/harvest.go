@@ -252,7 +252,7 @@ func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	if p.Full {
 		p.LastFull = h.Now()
 	}
-	return h.Store.in(ctx, func(tx *sql.Tx) error {
+	return h.Store.transact(ctx, func(tx *sql.Tx) error {
 		if sweep {
 			if err := h.Store.sweep(ctx, tx, p.Round); err != nil {
 				return err

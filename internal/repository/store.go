@@ -157,8 +157,9 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// in calls do in a transaction, which is durable if in returns nil.
-func (s *Store) in(ctx context.Context, do func(*sql.Tx) error) error {
+// transact calls a function in a transaction. The transaction is durable if transact
+// returns nil.
+func (s *Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
 // take stores, in one transaction, the records of a response and the progress of the
 // harvest.
 func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
-	return s.in(ctx, func(tx *sql.Tx) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
 		if page != nil {
 			if err := s.put(ctx, tx, page, p.Round); err != nil {
 				return err
@@ -245,7 +246,7 @@ const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 // keep stores that a record exists although a complete list does not contain it. It
 // also stores the facts that page may have about the record.
 func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
-	return s.in(ctx, func(tx *sql.Tx) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
 			return err
 		}
@@ -314,7 +315,7 @@ func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n
 
 // update applies assignments, as in an UPDATE statement, to records in one transaction.
 func (s *Store) update(ctx context.Context, assignments string, records []known) error {
-	return s.in(ctx, func(tx *sql.Tx) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
 		for i := range records {
 			if _, err := tx.ExecContext(ctx, "UPDATE record SET "+assignments+" WHERE id = ?", records[i].id); err != nil {
 				return err

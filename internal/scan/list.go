@@ -174,10 +174,9 @@ func (e *Listed) telling(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns the recorded resource known, but with the type, encoding, changefreq and
-// further attributes that the listing states. If the listing states no type, the recorded
-// one stays. If the bytes are fetched from a URL and the listing states no encoding, the
-// recorded one stays, too.
+// called returns a copy of a recorded resource with the type, encoding, changefreq and
+// further attributes that the listing states. The recorded type stays if the listing states
+// none. So does the recorded encoding if the bytes are fetched from a URL.
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq

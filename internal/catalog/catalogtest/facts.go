@@ -259,7 +259,7 @@ func shared(t *testing.T, s Stores, _ *clock) {
 	found, err := s.Facts.Lookup(t.Context(), two, []string{host + "a", host + "b"})
 	must(t, err)
 	if found[0].Due == "" || found[0].Digests[0] != digest("new and longer bytes") || found[1].Member || found[1].URI == "" {
-		t.Errorf("the resource as it is in the other set: %+v", found)
+		t.Errorf("resource a has new bytes in set one, so in set two it should be due with them, and b no member: got %+v", found)
 	}
 	for id, length := range map[catalog.SetID]int64{one: 20 + 10, two: 20} {
 		_, bytes, err := s.Facts.Count(t.Context(), id)
