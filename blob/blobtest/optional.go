@@ -9,16 +9,12 @@ import (
 
 // testSync tests Sync, if the batches of the bucket implement blob.Syncer.
 func testSync(t *testing.T, b blob.Bucket) {
-	sync := func(batch blob.Batch) error {
-		s, ok := batch.(blob.Syncer)
-		if !ok {
-			t.Skip("SKIPPED: the batches of this bucket do not implement blob.Syncer")
-		}
-		return s.Sync(t.Context())
-	}
 	batch := begin(t, b)
+	if _, ok := batch.(blob.Syncer); !ok {
+		return // the interface is optional
+	}
 	batch.Put(create(t, batch, "before"), blob.Put{Key: "before"})
-	if err := sync(batch); err != nil {
+	if err := batch.(blob.Syncer).Sync(t.Context()); err != nil {
 		t.Fatalf("Sync: %v", err)
 	}
 	want(t, b, map[string]string{})
@@ -30,7 +26,7 @@ func testSync(t *testing.T, b blob.Bucket) {
 
 	batch = begin(t, b)
 	batch.Put(create(t, batch, "discarded"), blob.Put{Key: "before"})
-	if err := errors.Join(sync(batch), batch.Discard()); err != nil {
+	if err := errors.Join(batch.(blob.Syncer).Sync(t.Context()), batch.Discard()); err != nil {
 		t.Fatal(err)
 	}
 	want(t, b, map[string]string{"before": "before", "after": "after"})
@@ -39,17 +35,13 @@ func testSync(t *testing.T, b blob.Bucket) {
 // testLink tests Link, if the batches of the bucket implement blob.Linker. It links
 // objects of the bucket to other keys of the same bucket.
 func testLink(t *testing.T, b blob.Bucket) {
+	batch := begin(t, b)
+	if _, ok := batch.(blob.Linker); !ok {
+		return // the interface is optional
+	}
 	fill(t, b, "a", "dir/b")
 	link := func(batch blob.Batch, key string) (blob.Object, error) {
-		l, ok := batch.(blob.Linker)
-		if !ok {
-			t.Skip("SKIPPED: the batches of this bucket do not implement blob.Linker")
-		}
-		o, err := l.Link(t.Context(), b, key)
-		if errors.Is(err, errors.ErrUnsupported) {
-			t.Skipf("SKIPPED: this bucket shares no bytes: %v", err)
-		}
-		return o, err
+		return batch.(blob.Linker).Link(t.Context(), b, key)
 	}
 	linked := func(batch blob.Batch, key string) blob.Object {
 		o, err := link(batch, key)
@@ -58,7 +50,6 @@ func testLink(t *testing.T, b blob.Bucket) {
 		}
 		return o
 	}
-	batch := begin(t, b)
 	batch.Put(linked(batch, "a"), blob.Put{Key: "copy/of a"})
 	batch.Put(linked(batch, "a"), blob.Put{Key: "dir/b", Keep: "kept"})
 	linked(batch, "dir/b") // never put
