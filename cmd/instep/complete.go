@@ -28,12 +28,19 @@ var choices = map[string][]string{
 // formats are the values of --format for each command.
 var formats = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
 
-// choose returns an error if a flag has a value that is not among its choices. An empty
-// value is the default.
+// choose returns an error if a flag has a value that is not among its choices.
 func choose(flag, value string) error { return chooseAmong(flag, value, choices[flag]) }
 
+// chooseIfSet is like choose for a flag whose default is an empty value.
+func chooseIfSet(flag, value string) error {
+	if value == "" {
+		return nil
+	}
+	return choose(flag, value)
+}
+
 func chooseAmong(flag, value string, among []string) error {
-	if value == "" || slices.Contains(among, value) {
+	if slices.Contains(among, value) {
 		return nil
 	}
 	return usagef("--%s %q: expected %s", flag, value, english.WordSeries(among, "or"))
@@ -42,11 +49,14 @@ func chooseAmong(flag, value string, among []string) error {
 // chooseFormat checks the value of --format of a command. The value json has the same effect as
 // --json. The formats html and sarif cannot be combined with --json.
 func (a *app) chooseFormat(command, value string) error {
+	if err := chooseAmong("format", value, formats[command]); err != nil {
+		return err
+	}
 	if a.out.json && (value == "html" || value == "sarif") {
 		return usagef("--json and --format %s exclude each other", value)
 	}
 	a.out.json = a.out.json || value == "json"
-	return chooseAmong("format", value, formats[command])
+	return nil
 }
 
 // valuesOf returns the values with which a shell completes a flag.

@@ -190,7 +190,7 @@ func ofDisk(err error) (sentence, bool) {
 		path = pe.Path
 	}
 	switch {
-	case errors.Is(err, mirror.ErrWrongStore) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errMirrorState):
+	case errors.Is(err, mirror.ErrWrongStore) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, mirror.ErrLostCatalog):
 		return sentence{"there is no mirror at " + path, "is the path spelled right? instep sync SOURCE DIR makes a mirror"}, true
 	case errors.Is(err, mirror.ErrFull):
 		return sentence{}, false // the error already has a clear text

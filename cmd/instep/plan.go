@@ -34,10 +34,10 @@ func (f *planFlags) register(cmd *cobra.Command) {
 
 // set configures a Destination from the flags.
 func (f *planFlags) set(d *destination.Destination) error {
-	if err := choose("prefer", f.prefer); err != nil {
+	if err := chooseIfSet("prefer", f.prefer); err != nil {
 		return err
 	}
-	if err := choose("duplicates", f.duplicates); err != nil {
+	if err := chooseIfSet("duplicates", f.duplicates); err != nil {
 		return err
 	}
 	d.Prefer, d.Duplicates, d.NoPatches = destination.Prefer(f.prefer), transfer.Duplicates(f.duplicates), f.noPatches

@@ -29,7 +29,7 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 // apply sets, in the options of a mirror, those that the flags are about.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
-	return choose("layout", f.layout)
+	return chooseIfSet("layout", f.layout)
 }
 
 // maxNamed is the largest number of files that are listed if -v is not given.

@@ -40,8 +40,8 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	if err != nil {
 		return "", fmt.Errorf("finishing the publication at %q: %w", before, err)
 	}
-	_, keys, err := p.toMove(ctx, o) // completing the interrupted run may have added documents
-	if err != nil {
+	still, keys, err := p.toMove(ctx, o) // completing the interrupted run may have added documents
+	if err != nil || still == "" {
 		return "", err
 	}
 	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.facts, p.pubs}, BaseURL: before, Now: o.Now}

@@ -269,7 +269,7 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 		path = wellKnownKey
 	}
 	same := func(d source.Document) bool { return d.Key == path }
-	if r.inside && (slices.ContainsFunc(r.last.Documents, same) ||
+	if r.inside && source.MayBeDocument(path) && (slices.ContainsFunc(r.last.Documents, same) ||
 		slices.ContainsFunc(r.sets, func(s *setState) bool { return slices.ContainsFunc(s.pending, same) })) {
 		return true
 	}
