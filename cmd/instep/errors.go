@@ -100,7 +100,7 @@ func noFailures(all []runs.Record) string {
 func listRuns(dir, state string) ([]runs.Record, error) {
 	stateDir := mirror.StateDir(dir, state)
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the runs of the mirror %q: %w: there is no directory %q", dir, mirror.ErrWrongStore, stateDir)
+		return nil, noMirror(dir)
 	}
 	return runs.List(stateDir)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -134,9 +135,14 @@ func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, 
 func openExisting(ctx context.Context, o mirror.Options) (*mirror.Mirror, error) {
 	m, err := mirror.OpenReadOnly(ctx, o)
 	if err == nil && !m.Exists() {
-		err = errors.Join(fmt.Errorf("%q: %w", o.Dir, mirror.ErrWrongStore), m.Close())
+		err = errors.Join(noMirror(o.Dir), m.Close())
 	}
 	return m, err
+}
+
+// noMirror returns the error that there is no mirror in a directory.
+func noMirror(dir string) error {
+	return fmt.Errorf("%w: %w", mirror.ErrWrongStore, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist})
 }
 
 // tellUnknownPast warns if the mirror may not know all states that it held at a moment.
