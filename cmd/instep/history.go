@@ -17,16 +17,17 @@ import (
 	"instep/resourcesync"
 )
 
-const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),
-the last first. With a URI, or a path below DIR, it shows every state of that resource, the
-present one first. --at shows what the mirror held at a moment, --runs the runs that
-changed it.
+const historyHelp = `History shows earlier states of the resources in the mirror in DIR, newest first: replaced ones
+(~) and deleted ones (-). With a URI, or a path below DIR, it shows every state of that
+resource, the present one first. --at shows what the mirror contained at a moment, --runs the
+runs that changed it.
 
-Bytes that were replaced or deleted are kept for 30 days unless "instep sync
---keep-versions" said otherwise when the mirror was made, or with --remember. "instep restore" and "instep undo" bring them back.
+Replaced and deleted bytes are kept for 30 days, unless the first run of sync, or a later one
+with --remember, set another time with --keep-versions. "instep restore" and "instep undo" bring
+them back.
 
-Times are dates, or datetimes with a time zone such as 2026-03-01T12:00:00Z; a date is its
-beginning in UTC.`
+A time is a date, which means its beginning in UTC, or a datetime with a time zone, such as
+2026-03-01T12:00:00Z.`
 
 type historyFlags struct {
 	state, at, since string

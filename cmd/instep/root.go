@@ -29,9 +29,9 @@ type app struct {
 	given          []string // the flags on the command line, if the run of the command is recorded
 }
 
-const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
-Framework (ANSI/NISO Z39.99): publish a folder, serve it, mirror it, keep the mirror
-in step, and prove that it is.
+const rootHelp = `Instep keeps copies of web collections up to date and proves that they are, by the ResourceSync
+Framework (ANSI/NISO Z39.99). It publishes a folder, serves it, mirrors it, keeps the mirror in
+step, and audits it.
 
     instep publish ./collection --base-url https://museum.example.org/
     instep sync https://museum.example.org/ ./mirror
@@ -49,12 +49,12 @@ Exit codes:
     5  temporary: unreachable,        143  terminated, state saved
        429, 503, blocked
 
-What 0 promises of a mirror, and what the others mean for it: instep help promise
+"instep help promise" says what exit code 0 promises of a mirror, and what the others mean.
 
-Data goes to standard output, messages to standard error. With --json every line of
-standard output is a JSON record; the last one is the summary (instep help schema).
+Data goes to standard output, messages to standard error. With --json every line of standard
+output is a JSON record; the last one is the summary (instep help schema).
 
-Completion of commands, flags and values, for this shell and for good:
+Completion of commands, flags and values, for this shell and for all new ones:
 
     source <(instep completion bash)      or zsh, fish, powershell
     instep completion bash > /etc/bash_completion.d/instep`
