@@ -174,7 +174,11 @@ func hintMove(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &mendable{err, "to move the publication to the given base URL, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
+	hint := "to move the publication to the given base URL, once: " + command
+	if cmd.Flags().Changed("out") { // without --out the documents are in the published directory, which a second publication would list
+		hint += "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"
+	}
+	return &mendable{err, hint}
 }
 
 // needsBaseURL sets the base URL to that of the last publication if none is given. If
