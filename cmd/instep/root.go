@@ -155,7 +155,7 @@ func didYouMean(cmd *cobra.Command, name, prefix string) string {
 	if len(like) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %s%s?", prefix, like[0])
+	return fmt.Sprintf("; did you mean %q?", prefix+like[0])
 }
 
 // exactArgs returns a check of the arguments of a command: all named arguments are required, and
