@@ -81,7 +81,10 @@ func triedPlace(a Attempt) string {
 // triedOutcome describes in a few words what the search found in one place.
 func triedOutcome(a Attempt) string {
 	fe, ok := errors.AsType[*fetch.Error](a.Err)
+	foreign, elsewhere := errors.AsType[*ForeignError](a.Err)
 	switch {
+	case elsewhere:
+		return "leads to another origin, " + foreign.Origin
 	case a.Page != nil:
 		return "a web page"
 	case ok && fe.Status != 0:

@@ -11,9 +11,9 @@ import (
 	"instep/mirror"
 )
 
-const approveHelp = `Approve releases the deletions that a guard withheld in a run of "instep sync": exactly
-those of the plan whose hash the run printed, for 24 hours. The next sync applies them
-if they are still the same.`
+const approveHelp = `Approve releases deletions that a guard withheld in a run of "instep sync". It releases exactly
+the deletions of the plan whose hash the run printed, for 24 hours. The next sync deletes these
+resources if its plan is still the same.`
 
 func (a *app) approveCommand() *cobra.Command {
 	var state string

@@ -17,33 +17,33 @@ import (
 	"instep/mirror"
 )
 
-const auditHelp = `Audit compares what DIR holds, reading every byte, with what SOURCE says at one
-moment: its Resource List and the changes since. It prints every resource that is not
-the same, with a mark before it:
+const auditHelp = `Audit compares the mirror in DIR with SOURCE at one moment: with the Resource List and the
+changes after it. It reads every byte of the mirror, and prints every resource that is not the
+same, with a mark before it:
 
-    +  missing here              *  other bytes than the Source's
-    -  here, not at the Source   !  could not be read
-    ?  nothing to compare with, or it moves while it is looked at
+    +  missing in the mirror       *  other bytes than the Source's
+    -  missing at the Source       !  could not be read
+    ?  could not be compared: the Source gives no digest, or the resource changed
+       during the audit
 
-Which resources are chosen, and other settings of the mirror, are those that sync keeps
-with it, unless a flag says something else.
+Audit uses the filters and other settings that sync stored with the mirror. Flags override them.
 
-What is missing or damaged is marked, and the next sync brings it. With --repair audit
-brings it itself and then tells what is left; what is here and not at the Source stays,
-only sync deletes. Exit code 3 if there is any difference, 4 if there is none in what could
-be compared and something could not: changes that no document has (--accept-gap is content
-with that), resources of a foreign origin, a set that the Source no longer offers.
+Audit marks missing and damaged resources, and the next sync fetches them. With --repair audit
+fetches them itself, and reports what is still different. It never deletes resources that are
+missing at the Source; only sync does. If the mirror is read-only, audit marks nothing.
 
-With --quick a file is read only if by its size and time of modification somebody has
-touched it since it was stored; of the others what the catalog knows is compared. Damage
-of a disk does not show in that.
+Exit code 3 if there is a difference. Exit code 4 if there is none, but something could not be
+compared: changes that no document contains (unless --accept-gap is given), resources of another
+origin, or a set that the Source no longer offers.
 
---report writes the outcome to FILE, by the end of its name as .html, .csv or .json: the
-date, the Source and the moment of its documents, versions, flags, totals, and each
-resource; HTML names those that are not the same. Its last entry is the SHA-256 of all
-that comes before the line on which it stands.
+With --quick audit reads only those files whose size or modification time has changed since they
+were stored. It takes the digests of all others from the mirror's catalog, so it does not find
+damage of the disk.
 
-A mirror that can only be read is audited all the same; then nothing is marked.`
+--report writes a report to FILE, whose extension chooses the format: .html, .csv or .json. The
+report names the date, the Source and the time of its documents, versions, flags, totals, and
+each resource; the HTML report names only resources that are not the same. It ends with the
+SHA-256 of everything before its last line.`
 
 type auditFlags struct {
 	sourceFlags

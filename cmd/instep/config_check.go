@@ -16,10 +16,10 @@ import (
 	"instep/source"
 )
 
-const configCheckHelp = `Config check reads a configuration file of publish and serve and prints every value
-that would be used, with where it is from: a line of the file, a variable of the
-environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL), or the default. What
-is wrong is named with its line. Flags of publish go over all of it.`
+const configCheckHelp = `Config check reads a configuration file of publish and serve, and prints every value that would
+be used and its origin: a line of the file, an environment variable (INSTEP_ and the name of the
+flag, such as INSTEP_BASE_URL), or the default. It names the line of each error. Flags of
+publish override all of these values.`
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{

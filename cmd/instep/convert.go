@@ -25,20 +25,24 @@ type convertFlags struct {
 	gzip, dryRun                        bool
 }
 
-const convertHelp = `Convert reads a ResourceSync document in any of the forms in which there are any and
-writes it as a clean document of 1.1: documents of 1.0 and of the drafts of 2013, in
-Atom and in the XML of their own too, plain sitemaps, and 1.1 as it is often written.
-FILE may be compressed; - is standard input. The result goes to standard output, or
-whole or not at all to --out FILE, which may be FILE itself.
+const convertHelp = `Convert reads a ResourceSync document of any dialect and writes it as a valid document of
+version 1.1. It reads documents of 1.0, the drafts of 2013 (also those in Atom and in their own
+XML), plain Sitemaps, and documents of 1.1 with common mistakes. FILE may be compressed; - is
+standard input. The result goes to standard output, or to --out FILE, which may be FILE itself.
+An error leaves that file unchanged.
 
-Everything that had to be decided is told on standard error, one line each, by the
-line of FILE: what was there; what was written. The same decision many times is told
-20 times (all with -v, and what is unusual in 1.1 but allowed). No time is invented: a Resource List without at, or a Change
-List without from, of which nothing in the document tells one, is refused, and --at or
---from gives it. Entries that can't be used (no loc, a relative URI without --base-url,
-a patch where 1.1 has the whole resource) are left out and named; then the exit code is
-4. A manifest in several documents becomes one; its parts are read from the directory
-of FILE, which is the root of the package.`
+Convert reports each decision on standard error: the line of FILE, what was there, and what was
+written instead. It reports the same decision at most 20 times. With -v it reports all, and also
+unusual things that 1.1 allows.
+
+Convert invents no time. If a Resource List has no "at" attribute, or a Change List no "from"
+attribute, and the document contains no time to derive it from, give the time with --at or
+--from. Entries that cannot be used are left out and named: those without a URI, those with a
+relative URI if --base-url is not given, and those that link a patch where 1.1 requires the
+whole resource. The exit code is then 4.
+
+A manifest in several documents becomes one document. Convert reads its parts from the directory
+of FILE, which must be the root of the package.`
 
 func (a *app) convertCommand() *cobra.Command {
 	var f convertFlags

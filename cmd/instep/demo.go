@@ -17,11 +17,11 @@ import (
 	"instep/mirror"
 )
 
-const demoHelp = `Demo shows the main job on this machine, without a network: it makes a small museum
-collection, publishes and serves it on the loopback interface, mirrors it into another
-directory, and audits the mirror. Then the museum changes its collection again and
-again, and the mirror follows, until you press Ctrl-C; with --once it ends after one
-round. Without --dir everything is removed at the end.`
+const demoHelp = `Demo shows Instep on this machine, without a network. It makes a small museum collection,
+publishes and serves it on the loopback interface, mirrors it into another directory, and audits
+the mirror. Then the museum changes its collection again and again, and the mirror follows,
+until you press Ctrl-C. With --once it ends after one round. At the end it removes everything,
+unless --dir is given.`
 
 type demoFlags struct {
 	once  bool

@@ -18,21 +18,22 @@ import (
 	"instep/resourcesync"
 )
 
-const diffHelp = `Diff compares two moments of a mirror in a directory, or of a Source, and prints each
-resource that is not the same at both:
+const diffHelp = `Diff compares two moments of a mirror in a directory, or of a Source, and prints each resource
+that differs:
 
     +  created    ~  updated    -  deleted
 
-Of a mirror it reads what is known of earlier states (instep history). Of a Source it reads
-Resource Lists and Change Lists, the present ones and the archived ones, and no resource.
-Resources are the same if a digest that both moments have says so, else by length and lastmod.
+For a mirror, diff reads the history of the mirror (see "instep history"). For a Source, it
+reads present and archived Resource Lists and Change Lists, but no resources. Two states of a
+resource are the same if a digest that both have proves it. Without such a digest diff compares
+length and lastmod.
 
-Without --to the second moment is the present. Times are dates, or datetimes with a time
-zone such as 2026-03-01T12:00:00Z; a date is its beginning in UTC.
+Without --to the second moment is now. A time is a date, which means its beginning in UTC, or a
+datetime with a time zone, such as 2026-03-01T12:00:00Z.
 
-Exit code 3 if there is a difference, 0 if there is none, 1 if one of the moments is not
-covered by what is known; if that is so for some sets only, the others are compared, and the
-exit code is 4.`
+Exit code 0 if there is no difference, 3 if there is one. Exit code 1 if the history or the
+documents do not cover one of the moments. If they do not cover it for some of the sets, diff
+compares the other sets, and the exit code is 4.`
 
 type diffFlags struct {
 	sourceFlags

@@ -17,12 +17,12 @@ import (
 	"instep/mirror"
 )
 
-const errorsHelp = `Errors shows what failed in a run of sync or audit on the mirror in DIR, grouped by
-cause, with examples and the command to give next: by default of the newest run in which
-anything failed, with --last of the newest run. -v names everything that failed.
+const errorsHelp = `Errors shows what failed in a run of sync or audit on the mirror in DIR, grouped by cause, with
+examples and the command to give next. It shows the newest run in which anything failed, or with
+--last the newest run. -v names every resource that failed.
 
-The mirror keeps records of its last 100 runs; instep report lists them. A first run that
-found no Source has none, as it makes no mirror.`
+The mirror stores records of its last 100 runs; "instep report" lists them. A first run that
+found no Source is not recorded, because it makes no mirror.`
 
 type errorsFlags struct {
 	state, run, cause string
@@ -100,7 +100,7 @@ func noFailures(all []runs.Record) string {
 func listRuns(dir, state string) ([]runs.Record, error) {
 	stateDir := mirror.StateDir(dir, state)
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the runs of the mirror %q: %w: there is no directory %q", dir, mirror.ErrWrongStore, stateDir)
+		return nil, noMirror(dir)
 	}
 	return runs.List(stateDir)
 }

@@ -15,18 +15,18 @@ import (
 	"instep/resourcesync"
 )
 
-const exportHelp = `Export writes what the mirror in DIR knows to standard output, one row for each resource
-and set: the sets in the order in which they were first followed, the resources of each in
-an order that depends on their URIs alone.
+const exportHelp = `Export writes the records of the mirror in DIR to standard output, one for each resource and
+set. The sets are in the order in which they were first mirrored. The order of the resources of
+a set depends only on their URIs.
 
-csv is as in RFC 4180, with a header. So that no spreadsheet takes a value for a formula, a
-text that begins with = + - @, a tab or a line end gets an apostrophe before it; one that
-begins with an apostrophe gets another. json is one record a line, as in "instep help schema",
-and exact.
+The format csv follows RFC 4180 and has a header. Spreadsheets would take some values for
+formulas. Therefore a text that begins with = + - @, a tab or a line end gets an apostrophe
+before it, and so does a text that begins with an apostrophe. The format json has one record per
+line and contains every value unchanged ("instep help schema").
 
-Links to other resources, the content coding, changefreq, priority and what else the Source
-says of a resource are fields of its record (links, encoding, attributes and so on), and in
-csv one JSON text, in the column remainder.`
+A record also has what else the Source says about a resource: links to other resources, content
+coding, changefreq, priority and more. In json these are separate fields (links, encoding,
+attributes and so on); in csv they are one JSON text in the column remainder.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var state, format string

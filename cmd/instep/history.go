@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -16,16 +17,17 @@ import (
 	"instep/resourcesync"
 )
 
-const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),
-the last first. With a URI, or a path below DIR, it shows every state of that resource, the
-present one first. --at shows what the mirror held at a moment, --runs the runs that
-changed it.
+const historyHelp = `History shows earlier states of the resources in the mirror in DIR, newest first: replaced ones
+(~) and deleted ones (-). With a URI, or a path below DIR, it shows every state of that
+resource, the present one first. --at shows what the mirror contained at a moment, --runs the
+runs that changed it.
 
-Bytes that were replaced or deleted are kept for 30 days unless "instep sync
---keep-versions" said otherwise when the mirror was made, or with --remember. "instep restore" and "instep undo" bring them back.
+Replaced and deleted bytes are kept for 30 days, unless the first run of sync, or a later one
+with --remember, set another time with --keep-versions. "instep restore" and "instep undo" bring
+them back.
 
-Times are dates, or datetimes with a time zone such as 2026-03-01T12:00:00Z; a date is its
-beginning in UTC.`
+A time is a date, which means its beginning in UTC, or a datetime with a time zone, such as
+2026-03-01T12:00:00Z.`
 
 type historyFlags struct {
 	state, at, since string
@@ -134,9 +136,14 @@ func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, 
 func openExisting(ctx context.Context, o mirror.Options) (*mirror.Mirror, error) {
 	m, err := mirror.OpenReadOnly(ctx, o)
 	if err == nil && !m.Exists() {
-		err = errors.Join(fmt.Errorf("%q: %w", o.Dir, mirror.ErrWrongStore), m.Close())
+		err = errors.Join(noMirror(o.Dir), m.Close())
 	}
 	return m, err
+}
+
+// noMirror returns the error that there is no mirror in a directory.
+func noMirror(dir string) error {
+	return fmt.Errorf("%w: %w", mirror.ErrWrongStore, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist})
 }
 
 // tellUnknownPast warns if the mirror may not know all states that it held at a moment.

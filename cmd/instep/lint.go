@@ -21,32 +21,29 @@ import (
 	"instep/resourcesync"
 )
 
-const lintHelp = `Lint holds ResourceSync documents against the standard and says what is wrong with
-them, where, which rule it breaks and what to do about it.
+const lintHelp = `Lint checks ResourceSync documents against the standard. It says what is wrong, where, which
+rule is broken, and how to fix it.
 
-What it is given may be files, directories, URLs or - for standard input: documents in
-XML, plain or compressed with gzip; ZIP packages, whose manifest is checked; HTML
-pages and robots.txt, for the links that lead to a Source. In a directory it checks
-what is, or by its name claims to be, a ResourceSync document, a sitemap or one of
-these.
+Lint accepts files, directories, URLs, and - for standard input. It checks XML documents, plain
+or compressed with gzip; the manifests of ZIP packages; and the links to a Source in HTML pages
+and robots.txt. In a directory it checks all these files.
 
-Of the URL of a site or a page it finds the Source, as sync does, and checks its Source
-Description, its Capability Lists and the head of every list. A site without a Source is
-an error (exit code 3); one that keeps programs out cannot be checked (5).
+Given the URL of a site or page, lint finds its Source like sync does, and checks the Source
+Description, the Capability Lists, and the first document of every list. A site without a Source
+is an error (exit code 3). A site that blocks programs cannot be checked (exit code 5).
 
-Of the URL of a document it also checks how the document is served, whether its Source
-can be found from the host, what a robots.txt offers to search engines, and whether the
-resources that it lists are served as it describes them: a sample of --sample entries, or
---all. Other documents are not checked. --static sends no more than one request.
+Given the URL of a document, lint checks only this document, but also how it is served, whether
+the Source can be found from its host, which Sitemaps robots.txt names, and whether listed
+resources are served as described: a sample of --sample entries, or --all. --static sends a
+single request.
 
-Without --profile the rules are those of 1.1. With --profile auto each document is
-held against the edition that it shows itself to be of. With --profile ore-alpha pages,
-feeds, Sitemaps and Resource Maps are held against the text on how Resource Maps of OAI-ORE
-are found; of a URL what it leads to is followed, with about two requests for each of
---sample maps.
+Lint applies the rules of version 1.1. With --profile auto it applies to each document the rules
+of that document's own version. With --profile ore-alpha it checks how pages, feeds, Sitemaps
+and Resource Maps make the Resource Maps of OAI-ORE discoverable; for a URL it follows the
+links, with about two requests for each of --sample maps.
 
-Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing
-could be reached, 1 if nothing could be checked, 4 if some of it could not.`
+Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing could be
+reached, 1 if nothing could be checked, 4 if something could not be checked.`
 
 type lintFlags struct {
 	accessFlags

@@ -18,7 +18,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as https://%s", source, source)
+			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as %s", source, likelyURL(source))
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
@@ -73,4 +73,13 @@ func localName(source string) (name string, ok bool) {
 	}
 	_, err := os.Stat(source)
 	return source, err == nil
+}
+
+// likelyURL returns the URL that a user probably means by a name without a scheme. Servers
+// at an explicit port or on this machine seldom have a certificate.
+func likelyURL(name string) string {
+	if u, err := url.Parse("http://" + name); err == nil && (u.Port() != "" || u.Hostname() == "localhost") {
+		return u.String()
+	}
+	return "https://" + name
 }

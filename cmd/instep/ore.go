@@ -16,26 +16,28 @@ import (
 	"instep/ore"
 )
 
-const oreHelp = `Ore finds and reads Resource Maps of OAI-ORE: documents that name what belongs
+const oreHelp = `Ore finds and reads Resource Maps of OAI-ORE: documents that list resources which belong
 together, such as the files of a publication.`
 
-const oreFindHelp = `Find looks for Resource Maps from any URI and names each with the way by which it was
-found: a page or resource that links to one (link elements, the attribute resourcemap,
-Link headers, URIs shown as text), also through rel="indirectresourcemap"; an Atom or RSS
-feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; an OAI-PMH
-repository that has maps as metadata; other maps that a map names. Each map is read, and what a listing says of it and it contradicts is a
-finding, as are the two ways that the text advises against: pages that merely list maps
-("simple-file"), and URIs that stand for a map and a page ("conflated-uri").
+const oreFindHelp = `Find looks for Resource Maps from any URI, reads each map, and prints how it was found. It
+follows links from a page or resource to maps (link elements, the resourcemap attribute, Link
+headers, visible URIs), also through rel="indirectresourcemap"; entries of Atom and RSS feeds
+and Sitemaps that list maps; the Sitemaps in the robots.txt of a site; records of OAI-PMH
+repositories that have maps as metadata; and links from maps to other maps.
 
-Links are followed to any public host. Private addresses are refused unless URL itself is
-private, or --allow-private names them; redirects to other origins need --allow-origin.
+A contradiction between a map and a document that lists it is a finding. So are two practices
+that the standard advises against: pages that merely list maps ("simple-file"), and URIs that
+stand for both a map and a page ("conflated-uri").
 
-Exit code 1 if there is no map, 4 if some of what was linked could not be read, 5 if URL
-could not be reached.`
+Find follows links to any public host. It refuses private addresses, unless URL itself is
+private or --allow-private names them. Redirects to other origins need --allow-origin.
 
-const oreShowHelp = `Show reads the Resource Map at URL, in Atom, RDF/XML or JSON-LD, and prints the
-Aggregation that it describes and what that aggregates. A map that is the metadata of an
-OAI-PMH record is taken out of its envelope.`
+Exit code 1 if there is no map, 4 if some links could not be read, 5 if URL could not be
+reached.`
+
+const oreShowHelp = `Show reads the Resource Map at URL, in Atom, RDF/XML or JSON-LD, and prints the Aggregation that
+the map describes, with the aggregated resources. URL may also be that of an OAI-PMH record
+whose metadata is a map.`
 
 type oreFlags struct {
 	sourceFlags

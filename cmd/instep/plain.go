@@ -62,7 +62,7 @@ func noSource(err error) (sentence, bool) {
 	}
 	for _, a := range de.Tried {
 		if foreign, ok := errors.AsType[*discover.ForeignError](a.Err); ok {
-			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "to follow the link: --allow-origin " + foreign.Origin}, true
+			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "give that URL, or follow the link with --allow-origin " + foreign.Origin}, true
 		}
 	}
 	if broken := de.Broken(); broken != "" {
@@ -191,7 +191,7 @@ func ofDisk(err error) (sentence, bool) {
 	}
 	switch {
 	case errors.Is(err, mirror.ErrWrongStore) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, mirror.ErrLostCatalog):
-		return sentence{"there is no mirror at " + path, "is the path spelled right? instep sync SOURCE DIR makes a mirror"}, true
+		return sentence{"there is no mirror at " + path, "is the path spelled right, and the disk mounted? If the state of the mirror is elsewhere: --state DIR. instep sync SOURCE DIR makes a mirror"}, true
 	case errors.Is(err, mirror.ErrFull):
 		return sentence{}, false // the error already has a clear text
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):

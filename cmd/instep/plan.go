@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/mirror"
 	"instep/transfer"
 )
 
@@ -66,10 +68,15 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 }
 
 // showPlan prints the plan of a dry run.
-func (s *syncer) showPlan(p *destination.Plan) error {
+func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.Plan) (err error) {
 	var t totals
 	a := s.a
 	for _, sp := range p.Sets {
+		if sp.Mode == destination.Incremental {
+			if sp.Same, err = heldBeside(ctx, m, sp.Set, sp.Updated+sp.Deleted); err != nil {
+				return err
+			}
+		}
 		for act, err := range sp.Actions() {
 			if err != nil {
 				return err

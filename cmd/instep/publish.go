@@ -35,38 +35,36 @@ type publishFlags struct {
 	watch  watchFlags
 }
 
-const publishHelp = `Publish scans DIR, records what was created, updated and deleted since the last time,
-and writes ResourceSync documents that describe it: a Resource List, Change Lists, a
-Capability List, a Source Description, and a plain sitemap.xml for search engines; with
---dump also packages of the resources, with --archive also earlier lists and dumps,
-with --patches also small files that make the new version of a resource from the old one.
-Everything is static: any web server can serve it (or "instep serve").
+const publishHelp = `Publish scans DIR, records what was created, updated and deleted since the last scan, and writes
+ResourceSync documents that describe it: a Resource List, Change Lists, a Capability List, a
+Source Description, and a plain sitemap.xml for search engines. With --dump it also writes
+packages of the resources, with --archive it keeps earlier lists and dumps, and with --patches
+it writes small files that turn the old version of a resource into the new one. All are static
+files, which any web server can serve; "instep serve" can, too.
 
-The base URL and the texts of the page for people are kept with the state, so later runs
-need no flag for them. All other flags hold for one run (give them each time, or write a
-configuration file).
+Publish stores the base URL and the texts for the page about the collection. Later runs need no
+flags for them. All other flags apply to one run: repeat them, or write a configuration file.
 
-Only files whose size, times or inode changed are read again. Dotfiles, devices and
-links that lead out of DIR are left out. Nothing that publish did not write itself is
-ever replaced. A scan that would publish more deletions than the guard allows (10 % and
-more than 5, half, or all) refuses with exit code 6, and so does one of a directory
-that is gone.
+Publish reads a file again only if its size, times or inode have changed. It leaves out
+dotfiles, devices, and links that lead out of DIR. It never replaces a file that it did not
+write. If a scan finds more deletions than the guard allows (10 % and more than 5 files, half of
+the files, or all), or if DIR is gone, publish changes nothing and ends with exit code 6.
 
-With -c FILE the settings come from a configuration file, which can hold several sets. The
-environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL) overrides the file, and
-flags override both. "instep config check FILE" shows what would be used.
+With -c FILE publish reads its settings from a configuration file, which can describe several
+sets. Environment variables (INSTEP_ and the name of the flag, such as INSTEP_BASE_URL) override
+the file, and flags override both. "instep config check FILE" shows the resulting values.
 
-A folder that was published for another base URL, on this machine say, is moved to its
-real one by --move-to URL, once: the documents from before are removed, files of yours
-never, and mirrors read the new URL from the beginning. -n names what would be removed.
+To move a publication to another base URL, for example from this machine to its real server,
+give --move-to URL once. Publish then removes the documents that it wrote for the old URL, and
+mirrors copy the set again from the new one. With -n it only names the documents.
 
-A DIR that is a mirror of instep sync is published as its catalog knows it: each entry names
-its origin (via), untouched files are not read, and nothing is published before the first
-synchronization is complete (exit code 5). "instep help mirror" has the details.
+If DIR is a mirror, publish takes its resources from the mirror's catalog. Each entry names its
+origin (rel="via"). Files that sync wrote are not read again. Until the first synchronization is
+complete, publish ends with exit code 5. See "instep help mirror".
 
-With --watch it stays and publishes again soon after something changed, until it is
-interrupted. --show publishes nothing: it prints the lines to add to robots.txt, or to
-the head of your pages, so that others find what is published.`
+With --watch publish keeps running, and publishes again a few seconds after a change. With
+--show it publishes nothing, but prints the lines that lead others to the publication; add them
+to your robots.txt or pages.`
 
 func (a *app) publishCommand() *cobra.Command {
 	var f publishFlags
@@ -176,7 +174,11 @@ func hintMove(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &mendable{err, "to move the publication to the given base URL, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
+	hint := "to move the publication to the given base URL, once: " + command
+	if cmd.Flags().Changed("out") { // without --out the documents are in the published directory, which a second publication would list
+		hint += "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"
+	}
+	return &mendable{err, hint}
 }
 
 // needsBaseURL sets the base URL to that of the last publication if none is given. If

@@ -22,25 +22,26 @@ type recordFlags struct {
 	every               time.Duration
 }
 
-const recordHelp = `Record takes the changes that an application pushes, records them, and publishes them
-soon after: nothing is scanned. A change is a JSON object on a line:
+const recordHelp = `Record takes changes from an application, stores them, and publishes them a moment later,
+without a scan. Each line is a JSON object with one change:
 
     {"uri": "https://museum.example.org/objects/7", "hash": "sha-256:…", "length": 512,
      "type": "application/json", "lastmod": "2026-11-01T10:00:00Z", "change": "updated"}
     {"uri": "https://museum.example.org/objects/8", "change": "deleted"}
     {"path": "maps/one.txt"}
 
-(each on one line). With path the file below DIR is read and says the rest; if it is gone
-the resource is deleted. A set that is made of the files of DIR takes these alone, by path
-or by uri: the next scan would delete anything else. Without DIR a set is what is told of
-it. Without change, what is known decides whether the resource is
-created or updated. The same bytes once more are no change, so a line may be sent again.
+(The first is printed on two lines only here.) For a path, record reads the file below DIR; if
+the file is gone, the resource is deleted. A set made of the files in DIR accepts only these
+files, by path or by uri, because the next scan would delete everything else. Without DIR a set
+contains only what the lines describe. Without "change", record compares the line with the
+recorded state to decide whether the resource was created or updated. A line may be sent again:
+the same bytes are no change.
 
-Lines come on standard input until it ends, or with --socket over any number of
-connections to a Unix socket that only you can open. Each line gets an answer, in its
-order: on the socket {"line":1,"ok":true,"uri":"…","change":"created"} or
-{"line":2,"ok":false,"error":"…"}. What is answered with ok is on disk and is published
-even if everything is killed now. A wrong line stops no other; exit code 4 tells of it.`
+Lines come from standard input until it ends, or with --socket from any number of connections to
+a Unix socket that only you can open. Record answers each line, in order: on the socket with
+{"line":1,"ok":true,"uri":"…","change":"created"} or {"line":2,"ok":false,"error":"…"}. "ok"
+means that the change is on disk and will be published even if the program is killed. A wrong
+line does not stop the others; the exit code is then 4.`
 
 func (a *app) recordCommand() *cobra.Command {
 	var f recordFlags

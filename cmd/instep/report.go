@@ -14,11 +14,10 @@ import (
 	"instep/mirror"
 )
 
-const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and the last runs
-of sync, audit, undo and restore on it, the newest first:
-what was done and in which way, what was tolerated, what failed and why, and how each run
-ended. With --run it shows all that is recorded of one run. As HTML it is a page that
-needs nothing from elsewhere and prints.`
+const reportHelp = `Report shows the settings of the mirror in DIR, and the last runs of sync, audit, undo and
+restore on it, newest first: what each run did, what it tolerated, what failed and why, and how
+it ended. --run shows everything recorded about one run. The HTML report is one page without
+external files, and can be printed.`
 
 type reportFlags struct{ state, run, format, out string }
 

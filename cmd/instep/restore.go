@@ -15,19 +15,18 @@ import (
 	"instep/resourcesync"
 )
 
-const restoreHelp = `Restore brings an earlier state of a resource back, byte for byte and verified: the last
-one that had other bytes than now, or that of --at. Name the resource by its URI or its
-path below DIR. With --to the bytes go to a file, with lastmod as its time, and the mirror
-stays as it is. --deleted-since brings everything back that was deleted at a time or after
-it, and is not there again.
+const restoreHelp = `Restore brings back an earlier state of a resource, byte for byte and verified: the last state
+whose bytes differ from the present ones, or the state at the time of --at. Name the resource by
+its URI, or by its path below DIR. With --to restore writes the bytes to a file and does not
+change the mirror. With --deleted-since it brings back every resource that was deleted since
+that time and does not exist.
 
-What comes back in the mirror is not what the Source says. The next sync brings the
-Source's state again: it fetches what was restored in the place of something newer, and
-compares everything if something came back that the Source does not have (it deletes that,
-unless the guard withholds it). With --keep it stays whatever the Source says; an audit
-goes on calling it different. --release ends that.
+A restored resource differs from the Source. The next sync brings back the Source's state: it
+fetches a resource whose earlier state was restored, and deletes a resource that the Source no
+longer has, unless the guard withholds the deletion. With --keep the restored state stays, and
+audit reports it as different. --release ends that.
 
-What is replaced is kept in turn: "instep undo" takes a restoration back.`
+The replaced state is kept, too: "instep undo" reverts a restore.`
 
 type restoreFlags struct {
 	state, at, to, deletedSince, memento string

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set by the build of a release.
@@ -28,9 +29,9 @@ type app struct {
 	given          []string // the flags on the command line, if the run of the command is recorded
 }
 
-const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
-Framework (ANSI/NISO Z39.99): publish a folder, serve it, mirror it, keep the mirror
-in step, and prove that it is.
+const rootHelp = `Instep keeps copies of web collections up to date and proves that they are, by the ResourceSync
+Framework (ANSI/NISO Z39.99). It publishes a folder, serves it, mirrors it, keeps the mirror in
+step, and audits it.
 
     instep publish ./collection --base-url https://museum.example.org/
     instep sync https://museum.example.org/ ./mirror
@@ -48,12 +49,12 @@ Exit codes:
     5  temporary: unreachable,        143  terminated, state saved
        429, 503, blocked
 
-What 0 promises of a mirror, and what the others mean for it: instep help promise
+"instep help promise" says what exit code 0 promises of a mirror, and what the others mean.
 
-Data goes to standard output, messages to standard error. With --json every line of
-standard output is a JSON record; the last one is the summary (instep help schema).
+Data goes to standard output, messages to standard error. With --json every line of standard
+output is a JSON record; the last one is the summary (instep help schema).
 
-Completion of commands, flags and values, for this shell and for good:
+Completion of commands, flags and values, for this shell and for all new ones:
 
     source <(instep completion bash)      or zsh, fish, powershell
     instep completion bash > /etc/bash_completion.d/instep`
@@ -113,7 +114,7 @@ func (a *app) rootCommand() *cobra.Command {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
 			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flag is not known either
 		}
-		return usagef("%v (see %s --help)", err, cmd.CommandPath())
+		return unknownFlag(cmd, err)
 	})
 	root.AddCommand(
 		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
@@ -130,11 +131,31 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("there is no command %q", args[0])
-	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-		text += fmt.Sprintf("; did you mean %q?", like[0])
+	return usagef("there is no command %q%s (see instep --help)", args[0], didYouMean(cmd, args[0], ""))
+}
+
+// unknownFlag returns the error err of parsing the flags of a command. If a flag is unknown, the
+// error suggests a similar name.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	like := ""
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+		})
+		like = didYouMean(flags, unknown.GetSpecifiedName(), "--")
 	}
-	return usagef("%s (see instep --help)", text)
+	return usagef("%v%s (see %s --help)", err, like, cmd.CommandPath())
+}
+
+// didYouMean returns a question that suggests the subcommand of cmd with a name similar to the given
+// one, or "" if there is none.
+func didYouMean(cmd *cobra.Command, name, prefix string) string {
+	like := cmd.SuggestionsFor(name)
+	if len(like) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", prefix+like[0])
 }
 
 // exactArgs returns a check of the arguments of a command: all named arguments are required, and

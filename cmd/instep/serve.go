@@ -12,30 +12,31 @@ import (
 	"instep/source"
 )
 
-const serveHelp = `Serve answers GET and HEAD for a published site with the headers that harvesters and
-browsers need: media types, ETag and conditional requests, ranges, the Link to the
-Capability List, and a policy that keeps served pages from acting for this host.
+const serveHelp = `Serve answers GET and HEAD requests for a published site, with the headers that harvesters and
+browsers need: media types, ETag and conditional requests, ranges, a Link to the Capability
+List, and a policy that stops served pages from running scripts for this host.
 
-Several directories are laid over each other: the first that has a path answers, for
-content here and documents in the --out of publish. A site published for a base URL
-with a path is served below that path, and its Source Description at the well-known
-address of the host too. Publications of one host may be served together: each below its
-path, and listed together at that address; a directory without a publication goes with
-the next one that has one. Dotfiles are never served.
+If several directories are given, serve answers with the file of the first directory that has
+the path: for example the content in one directory and the documents, from publish --out, in
+another. A site whose base URL has a path is served below that path, and its Source Description
+also at the well-known URI of the host. Several publications for one host can be served
+together, each below its path; the Source Description then lists all of them. A directory
+without a publication belongs to the next directory that has one. Dotfiles are never served.
 
-A robots.txt that names the sitemaps is answered if there is no such file. With -c FILE
-the directories are those of a configuration file of publish, and its rules are kept:
-media types, Content-Encoding of files that lie there compressed, and a Link for each
-set that a file is in; TimeGates and TimeMaps lead to the versions of resources, if
-"timegates" asks for them (instep help links). --on-demand also makes packages of what is asked for, within
-bounds (instep help on-demand), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
-resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore URL answers
-/pmh2ore?url=URL, the URL of a GetRecord request to that repository, with the Resource Map
-in the record. All are off unless you ask for them.
+If there is no robots.txt, serve answers with one that names the Sitemaps. "/" leads to the page
+about the collection if there is no index.html. /healthz answers "ok" as long as the directories
+can be read. --access-log writes a line for each request, in the Common Log Format or as JSON;
+for logrotate use copytruncate.
 
-"/" leads to the page about the collection if there is no index.html, and /healthz answers
-"ok" as long as the directories can be read. --access-log writes a line for each request,
-in the Common Log Format or as JSON; logrotate needs copytruncate for it.`
+With -c FILE serve takes the directories from a configuration file of publish, and applies its
+rules: media types, the Content-Encoding of compressed files, a Link for each set that contains
+a file, and, with "timegates", TimeGates and TimeMaps for the versions of resources (instep help
+links).
+
+Three services are off by default. --on-demand makes packages of the resources that a request
+names, within limits (instep help on-demand). --oai-pmh answers OAI-PMH 2.0 requests at
+resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore URL answers requests for
+/pmh2ore?url=GETRECORD-URL with the Resource Map in that record of the repository at URL.`
 
 // defaultAddr is the address at which serve and simulate listen unless --addr is given.
 const defaultAddr = "127.0.0.1:8080"

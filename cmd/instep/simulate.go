@@ -23,19 +23,18 @@ import (
 	"instep/source"
 )
 
-const simulateHelp = `Simulate is a Source to test Destinations with: resources made up from a seed, which
-change at a rate, are published like those of publish and served on this machine.
-Nothing is kept when it ends.
+const simulateHelp = `Simulate runs a Source for tests of Destinations, on this machine. It makes resources from a
+seed, changes them at a rate, publishes them like publish does, and serves them. It keeps
+nothing when it ends.
 
---size is a size (4KiB), a range (1KiB..64KiB) or a median with the spread of the
-logarithm (lognormal:4KiB:1.5). --mix says how often resources are created, updated and
-deleted, in relation to each other. --speed makes simulated time go faster than the
-clock: --rate is for a second of it, and the times in documents are of it.
+--size is a size (4KiB), a range (1KiB..64KiB), or a median with the standard deviation of the
+logarithm (lognormal:4KiB:1.5). --mix sets the proportion of created, updated and deleted
+resources. --speed lets simulated time pass faster than real time. --rate and the times in
+documents refer to simulated time.
 
---quirk and --fault switch on how it misbehaves; --list names all of them.
-What the resources are at the moment is told at /.sim/truth, to this machine only, and
-at the end written to the file of --truth: as CSV, a line of URI, length and SHA-256
-each, to compare a mirror with.`
+--quirk and --fault switch on misbehaviour; --list names all kinds. The present resources are
+listed at /.sim/truth, which answers only this machine, and at the end in the file of --truth.
+Each line of this CSV has a URI, a length and a SHA-256, to compare a mirror with.`
 
 type simulateFlags struct {
 	addr, size, mix, quirks, faults, truth string

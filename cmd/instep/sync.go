@@ -35,50 +35,49 @@ type syncFlags struct {
 	watch       pollFlags
 }
 
-const syncHelp = `Sync brings DIR in step with SOURCE: everything at first (a baseline, by Resource
-List or Resource Dump), and what has changed afterwards (incremental, by Change List
-or Change Dump), by the cheapest way that the Source offers. Give the same command
-any number of times.
+const syncHelp = `Sync brings the mirror in DIR in step with SOURCE. The first run copies everything (a baseline,
+from the Resource List or Resource Dump). Later runs copy only what has changed (incremental,
+from Change Lists or Change Dumps). Sync chooses the cheapest way that the Source offers. Run
+the same command as often as you like.
 
-SOURCE is any URI of a Source: the site, a page or resource that links to it, its
-Source Description, a Capability List or a list. Each resource is checked against the
-length and digests that the Source gives before it replaces anything; one of which the
-Source gives neither is counted as unverified. Resources that the Source deleted or
-replaced are kept for 30 days: see "instep history".
+SOURCE is any URI of a Source: the site, a page or resource that links to it, its Source
+Description, a Capability List, or a list. Sync checks the bytes of each resource against the
+length and digests that the Source gives before it replaces a file. It counts a resource as
+unverified if the Source gives neither. Deleted and replaced bytes are kept for 30 days: see
+"instep history".
 
-Deletions are withheld (exit code 6) if they would take more than 10 % of a set and more
-than 5 resources, more than half, or all of it within 24 hours; "instep approve" releases
-exactly those that were withheld. Approved deletions and renamed files do not count.
---max-delete sets another limit for this run. In the same way nothing goes back if a
-Source shows an older state than before, or no longer offers a set.
+A guard withholds deletions (exit code 6) if within 24 hours they would remove more than 10 % of
+a set and more than 5 resources, more than half of the set, or all of it. "instep approve"
+releases exactly the withheld deletions. Approved deletions and renamed files do not count.
+--max-delete sets another limit for this run. Sync also changes nothing if a Source shows an
+older state than before or no longer offers a set.
 
-The first run stores its settings with the mirror: how long earlier bytes and changes
-are kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude,
---type, --accept, --only-collection and the like), --versions, --strict, --prefer,
---duplicates, --no-patches, --max-age, --accept-gap, --baseline-every, --workers,
---rate, --bwlimit, --max-document, --ore and the names of files with secrets. Later
-runs, and audit, use them without a flag. A flag given later holds for that run only,
-unless --remember is given too; an empty one (--include '') chooses all. "instep report"
-shows the settings.
+The first run stores its settings with the mirror: how long earlier bytes and changes are kept
+(--keep-versions, --keep-log), the filters (--set, --include, --exclude, --type, --accept,
+--only-collection and the like), --versions, --strict, --prefer, --duplicates, --no-patches,
+--max-age, --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore,
+and the names of files with secrets. Later runs of sync and audit use these settings. A flag of
+a later run applies only to that run, unless --remember is given, too. An empty filter
+(--include '') selects everything. "instep report" shows the stored settings.
 
-Exit code 0 means: the bytes are those that the Source announced last, verified by what
-it gives, and the set is as its documents say, as of the last one read. If the changes
-after a Resource List are unknown, the run says "as of" and ends with 4 until a newer
-list appears or --accept-gap is given. "instep help promise" has the details.
+Exit code 0 means that the mirror has the bytes that the Source announced last, verified as far
+as the Source allows, and exactly the resources of its documents. If changes after the Resource
+List are unknown, sync prints "as of" and the time of the list, and ends with 4, until there is
+a newer list or --accept-gap is given. See "instep help promise".
 
-With --at the mirror is of the past: each set as it was at that moment, by the lists and
-dumps that the Source offers or archives and the changes after them. Bytes come out of dumps,
-or from the memento that an entry links; if the Source serves only those of today they are
-taken if a digest proves that they are the same, else the resource fails (exit code 4). Such a
-mirror remembers its moment: later runs, and audit, need no --at, and none makes it of another.
+With --at sync mirrors each set as it was at that time. It uses the lists and dumps that the
+Source offers or archives, and the changes after them. It takes the bytes from dumps, or from
+the memento that an entry links, or the present bytes if a digest proves that they are the same.
+Otherwise the resource fails (exit code 4). The mirror remembers the time; later runs and audits
+do not need --at and cannot change it.
 
 With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
-some: the resources are what all these maps aggregate, as "instep ore find" lists them.
-If one of them can't be read nothing is done.
+Resource Maps. Sync mirrors all resources that these maps aggregate, as "instep ore find" lists
+them. If a map cannot be read, sync changes nothing.
 
-With --watch sync keeps running: it follows the Source, sits out outages and reports only
-what is new. Ctrl-C stops it at any time (exit code 0 between two runs, 130 in the middle
-of one); the next run continues where it stopped.`
+With --watch sync keeps running. It waits while the Source is unreachable, and reports only
+news. Stop it with Ctrl-C at any time (exit code 0 between two runs, 130 during one); the next
+run continues where it stopped.`
 
 func (a *app) syncCommand() *cobra.Command {
 	var f syncFlags

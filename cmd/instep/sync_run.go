@@ -182,7 +182,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	defer plan.Close()
 	pulse = plan.Pulse()
 	if f.dryRun {
-		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), s.showPlan(plan))
+		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), s.showPlan(ctx, m, plan))
 	}
 	if !m.Exists() {
 		if err := m.Close(); err != nil {
@@ -304,13 +304,19 @@ func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destinat
 		if plan.Sets[i].Mode != destination.Incremental {
 			continue
 		}
-		held, err := m.Count(context.WithoutCancel(ctx), set.Set)
-		if err != nil {
+		var err error
+		if set.Same, err = heldBeside(ctx, m, set.Set, set.Created+set.Updated+s.stale[set.Set]); err != nil {
 			return err
 		}
-		set.Same = max(held-set.Created-set.Updated-s.stale[set.Set], 0)
 	}
 	return nil
+}
+
+// heldBeside returns the number of resources of a set that the mirror holds, without the
+// given number of changed ones.
+func heldBeside(ctx context.Context, m *mirror.Mirror, set string, changed int64) (int64, error) {
+	held, err := m.Count(context.WithoutCancel(ctx), set)
+	return max(held-changed, 0), err
 }
 
 // keepSettings stores the settings for later runs in the mirror.

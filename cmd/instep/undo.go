@@ -11,12 +11,12 @@ import (
 	"instep/mirror"
 )
 
-const undoHelp = `Undo takes back what a run did to the mirror in DIR: what it replaced and deleted comes
-back byte for byte, what it created goes to the trash. Without RUN that is the last run;
-"instep history DIR --runs" lists them. What a later run has changed again is left
-alone and told (exit code 4). Undo is a run, too: undoing that takes it back.
+const undoHelp = `Undo reverts a run on the mirror in DIR. It restores the bytes that the run replaced or deleted,
+and moves what it created to the trash. Without RUN it reverts the last run; "instep history DIR
+--runs" lists the runs. Resources that later runs changed again are left alone and named (exit
+code 4). Undo is a run itself, so it can be undone.
 
-The next sync brings the Source's state again.`
+The next sync brings back the Source's state.`
 
 func (a *app) undoCommand() *cobra.Command {
 	var state string
