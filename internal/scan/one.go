@@ -79,8 +79,8 @@ const maxLength = 1 << 50
 // is limited because programs that read documents limit the length of XML tags.
 const maxLabels = 1 << 10
 
-// Check returns an error for a resource that cannot be written as an entry of a
-// Resource List or Change List. If it were recorded, every publication would fail.
+// Check returns an error for a resource that cannot be written as an entry of a Resource
+// List or Change List. If such a resource were recorded, every publication would fail.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -110,8 +110,8 @@ func checkEntry(e resourcesync.Entry) error {
 	return enc.Encode(e)
 }
 
-// checkHeader is the header of a Resource List that is written only to check an entry:
-// see checkEntry.
+// checkHeader is the header of a Resource List that is written only to check an entry: see
+// checkEntry.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,
