@@ -33,7 +33,7 @@ const (
 	// shows how many resources each set has. A page with these numbers is written again by
 	// each publication of any set.
 	maxCountedSets = 100
-	// maxLatest is the largest number of latest changes on a page.
+	// maxLatest is the largest number of changes on a page, which shows the latest ones.
 	maxLatest = 10
 )
 
@@ -79,7 +79,7 @@ type pageChange struct {
 	Name string // the URI without the base URL and without percent escapes
 }
 
-// LatestChange is one of the latest changes, which the HTML pages show.
+// LatestChange is one of the latest changes, which the HTML pages list.
 type LatestChange struct {
 	URI    string
 	Change resourcesync.Change
@@ -189,8 +189,8 @@ func hostAndPath(uri string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// copyCommand returns a command that copies a Source or a set. The directory in the command
-// is named after the host, the last element of the base URL's path, and the set.
+// copyCommand returns a command that copies a Source or a set. The target directory in the
+// command is named after the host, the last element of the base URL's path, and the set.
 func copyCommand(base, uri, set string) string {
 	dir := "mirror"
 	if u, err := url.Parse(base); err == nil {
@@ -215,8 +215,8 @@ func nameBelow(base, uri string) string {
 }
 
 // keepLatest yields the changes unchanged. After the last one, it stores the last maxLatest
-// changes in *to, newest first. If there are fewer, it adds those older changes that
-// happened before start.
+// changes in *to, newest first. If there are fewer, it also stores changes of the slice
+// older, as long as they happened before start.
 func keepLatest(to *[]LatestChange, older []LatestChange, start time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(start) })

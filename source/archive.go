@@ -88,7 +88,7 @@ func (m *maker) recordRetention(ctx context.Context, before, after []Item) error
 func (m *maker) neededKeys(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // packages are large and take long to download, so the dump keeps them as long as it exists
+		return it.Keys // packages are large and take long to download, so they stay as long as their Resource Dump
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -176,11 +176,11 @@ func (m *maker) partSize() int64 {
 // numbered from 1. A part contains the lists or dumps from number first to number last.
 type archivePart struct {
 	number      int64
-	first, last int64 // numbers of lists or dumps in the archive
+	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf divides an archive into parts, each for the same count of numbers. The ascending
-// numbers of the archived lists or dumps may have gaps.
+// partsOf divides an archive into parts with size numbers each. The ascending numbers of
+// the archived lists or dumps may have gaps.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1

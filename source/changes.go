@@ -36,8 +36,9 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 	return nil
 }
 
-// checkNoGap returns an error unless the first Change List of an Update continues the open
-// Change List or, if that was closed, begins at its end.
+// checkNoGap returns an error if changes would be missing between the last publication and
+// the first Change List of an Update. That list must continue the open Change List or, if
+// the last one was closed, begin at its end.
 func (m *maker) checkNoGap(windows []Window) error {
 	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil

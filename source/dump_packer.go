@@ -72,7 +72,7 @@ func (k *packer) add(ctx context.Context, b Bitstream) error {
 func (k *packer) limit() int64 { return cmp.Or(max(k.m.policy.PackageBytes, 0), defaultPackageBytes) }
 
 // addMember adds a bitstream to the current package. It returns resourcesync.ErrFull if the
-// manifest has no room for the entry. To know this, it first encodes the entry into a trial
+// manifest has no room for the entry. To find this out, it encodes the entry into a trial
 // manifest that is not stored.
 func (k *packer) addMember(b Bitstream) error {
 	if k.trial == nil {
@@ -99,7 +99,7 @@ func (k *packer) addMember(b Bitstream) error {
 }
 
 // trialHeader returns the header of the trial manifest. The end of the manifest's period is
-// not known yet, so trialHeader uses the longest possible value.
+// not known yet, so trialHeader uses a time with the longest possible text.
 func (k *packer) trialHeader() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
@@ -112,7 +112,7 @@ func (k *packer) trialHeader() resourcesync.Header {
 // if there is none.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.earlier+len(k.items) >= maxPackages {
-		return fmt.Errorf("publishing: expected at most %d packages of %d bytes each (increase the size of packages)", len(k.items), k.limit())
+		return fmt.Errorf("publishing: the resources need more than %d packages of %d bytes: expected larger packages", len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
 		k.header.Until = k.periodEnd(next)

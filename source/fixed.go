@@ -11,8 +11,8 @@ import (
 )
 
 // maxFixedBytes is the largest estimated size of the Change List at a fixed name. The
-// estimate is the size of the Change Lists that it combines. Entries may become longer if
-// the profile has changed, so maxFixedBytes is below the limit of the standard.
+// estimate is the total size of the Change Lists that it combines. Entries may become
+// longer if the profile has changed, so maxFixedBytes is below the limit of the standard.
 const maxFixedBytes = 45_000_000
 
 // fixedChanges writes the Change List at a fixed name. It has the changes of the newest

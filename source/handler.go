@@ -21,7 +21,7 @@ import (
 // HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
 	// Dirs are the directories to serve. A file is served from the first directory that has
-	// it. A directory should refuse symbolic links that lead out of it. Unlike in
+	// it. An FS should refuse symbolic links that lead out of its directory. Unlike in
 	// os.Root.FS, file names need not be UTF-8.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
@@ -359,7 +359,7 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 }
 
 // etag returns a strong validator, which consists of the size and the modification time of
-// a file. Every rewrite of a file changes its modification time.
+// a file. Rewriting the file changes the modification time.
 func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }

@@ -82,8 +82,8 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. The record that marks the publication as done is written last,
-// so Recover calls Done again if it was interrupted.
+// Done implements Journal. It writes the record that marks the publication as done last, so
+// that Recover repeats a Done that was interrupted.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
 	if err != nil {
@@ -91,7 +91,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless if the record of the document is never written: Expired ignores keys without one
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless if the program stops before the next record is written: Expired ignores this key then
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {

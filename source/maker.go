@@ -20,7 +20,7 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the new publication, as far as it is complete
+	pub    Publication // the new publication, which the steps of make fill
 	shelf  shelf
 
 	marked   bool // whether the mark for the packages was written; see markName

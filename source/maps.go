@@ -38,9 +38,9 @@ type MapFile struct {
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set. Write encodes it. all are the maps
-// in the order in which Maps.All yielded them, and changed is the time at which a map
-// was last added, changed or removed.
+// MapList is a document that lists the maps of a set. Write encodes it. all has the maps in
+// the order in which Maps.All yielded them, and changed is the time at which a map was last
+// added, changed or removed.
 type MapList struct {
 	Name  string
 	Write func(w io.Writer, all []MapState, changed time.Time) error
@@ -76,8 +76,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// The time of each change must be later than the previous one, and times in RSS have
-	// whole seconds.
+	// The new time must be later than the last one, even though RSS has only whole seconds.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)

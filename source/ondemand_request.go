@@ -90,7 +90,7 @@ func readForm(r io.Reader) (wanted wantedPackage, err error) {
 		case name == "from" && len(values) == 1:
 			wanted.From = values[0]
 		default:
-			return wanted, refuse(http.StatusBadRequest, "field %q: expected uris, or set and from, once each", name)
+			return wanted, refuse(http.StatusBadRequest, "field %q: expected one of uris, set and from, the last two only once", name)
 		}
 	}
 	return wanted, nil

@@ -225,9 +225,9 @@ func (p *Publisher) cleanStaging(ctx context.Context, l layout, committed int64)
 }
 
 // Sweep removes documents to which no document has linked for longer than any download
-// takes: they were retired longer than Keep ago, and last written before the oldest of the
-// last KeepGenerations Resource Lists. Sweep leaves files that another program has written
-// at the same keys.
+// takes. These documents were retired longer than Keep ago, and last written before the
+// oldest of the last KeepGenerations Resource Lists. Sweep leaves files that another
+// program has written at the same keys.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {

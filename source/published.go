@@ -168,9 +168,9 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots returns the lines of a robots.txt for a publication (1.1 §6.3.4): a Sitemap
-// line for each plain sitemap, and a comment for each Resource List. Resource Lists have
-// no Sitemap line, since search engines report their elements as errors.
+// Robots returns the lines of a robots.txt for a publication (1.1 §6.3.4): a Sitemap line
+// for each plain sitemap, and a comment for each Resource List. Resource Lists have no
+// Sitemap line, since search engines report their ResourceSync elements as errors.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
 	text += "# ResourceSync is found without the lines below; only programs that read nothing but robots.txt need them:\n"
@@ -197,8 +197,8 @@ func directive(uri string) string {
 	return "Sitemap: " + uri + "\n"
 }
 
-// HTML returns the link elements for the head of a page of the site (1.1 §6.3.3): one for
-// each Capability List. The page should use only the links for those sets to which it
+// HTML returns link elements for the head of the site's HTML pages (1.1 §6.3.3): one for
+// each Capability List. A page should use only the links for those sets to which it
 // belongs.
 func (p Published) HTML() string {
 	var b strings.Builder

@@ -21,8 +21,8 @@ type Publisher struct {
 	Journal Journal
 	BaseURL string // the base URL in the form that ParseBaseURL returns
 	UUID    string // the UUID of the state directory; Publish fails if Bucket contains a publication from another state directory
-	// Sets are the names of all sets that the Source Description may list. It lists the set
-	// of the Update, and those of Sets that are published.
+	// Sets are the names of all sets that the Source Description may list. The Source
+	// Description lists those of them that are published, and the set of the Update.
 	Sets      []string
 	About     About  // the texts about the whole Source, for its HTML page
 	Generator string // the program's name on the HTML pages; may be empty

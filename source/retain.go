@@ -22,9 +22,9 @@ var (
 	ListKinds = slices.Concat(generationKinds, changeKinds)
 )
 
-// retention decides how long lists and dumps are offered. Afterwards, readers of any
-// Resource List or Resource Dump that is current, still readable or archived find every
-// later change in current and archived Change Lists.
+// retention decides how long lists and dumps are offered. It keeps so many Change Lists,
+// current or archived, that a reader of any Resource List or Resource Dump that is current,
+// readable or archived finds every later change.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // the minimum time for which a Resource List stays readable after a newer one has replaced it
@@ -50,9 +50,9 @@ func (r *retention) retain(o offered) error {
 	return nil
 }
 
-// supersede makes only the newest of several Resource Lists or Resource Dumps current.
-// It archives those that were current before, unless the last archived one is too recent
-// for the minimum interval in an archive.
+// supersede makes only the newest of several Resource Lists or Resource Dumps current. It
+// archives those that were current before, unless the last archived one is less than
+// Archive.Every older.
 func (r *retention) supersede(items []Item) {
 	for i := range items[:max(len(items)-1, 0)] {
 		it := &items[i]
@@ -116,7 +116,7 @@ func (r *retention) expire(o offered) {
 }
 
 // exceedsLimit reports whether an archive with n lists or dumps exceeds a limit of age or
-// count. oldest is the time of the first list or dump in it.
+// count. oldest is the time of its first list or dump.
 func (r *retention) exceedsLimit(oldest time.Time, n int) bool {
 	a := r.archive
 	return a.Age > 0 && r.now.Sub(oldest) > a.Age || a.Count > 0 && n > a.Count
@@ -132,9 +132,8 @@ func inArchive(items []Item) (archived []*Item) {
 }
 
 // shrink removes the oldest lists and dumps from all archives until the rest is within the
-// size limit. Change Lists and Change Dumps that readers still need stay. If the rest is
-// within the limit once these can be removed, Resource Lists and Resource Dumps stay as
-// well.
+// size limit. Change Lists and Change Dumps that readers still need stay. Resource Lists
+// and Resource Dumps stay as well if the later removal of these will be enough.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64
@@ -233,8 +232,8 @@ func (r *retention) readable(items []Item, i int) bool {
 	return items[i].Current || i >= len(items)-r.generations || items[i].Archive >= 0 && r.now.Sub(items[i].Since) < r.keep
 }
 
-// trimIndex removes the oldest Change Lists from the index of current ones, together with
-// the Change Dumps of the same changes, when they have been there long enough.
+// trimIndex removes the oldest Change Lists from the index of current ones, when they have
+// been there long enough, together with the Change Dumps of the same changes.
 func (r *retention) trimIndex(o offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)

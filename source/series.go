@@ -62,8 +62,8 @@ func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resour
 	}
 }
 
-// untilDone yields the entries, but ends with an error when ctx is done. It also describes
-// the errors of the given sequence.
+// untilDone yields the entries, but ends with an error when ctx is done. It adds a
+// description to the errors of the given sequence.
 func untilDone(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {

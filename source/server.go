@@ -88,7 +88,7 @@ func network(a net.Addr) netip.Addr {
 	return addr
 }
 
-// A client is disconnected if it reads slower than chunkBytes in chunkTime (4 KiB/s).
+// A client is disconnected if it reads fewer than chunkBytes in chunkTime (4 KiB/s).
 const (
 	chunkBytes = 256 << 10
 	chunkTime  = 60 * time.Second

@@ -167,7 +167,7 @@ type Item struct {
 
 	At, Completed time.Time // the times of a Resource List or Resource Dump
 	From, Until   time.Time // the period of a Change List, Change Dump or package
-	Through       int64 // the number of the last change that the item includes
+	Through       int64     // the number of the last change that the item includes
 	Entries       int64
 	Bytes         int64  // the total size of its documents and packages
 	Of            int64  // for a package, the Number of its Change Dump; for a Change Dump, the Number of its first package
@@ -239,7 +239,7 @@ type Publication struct {
 	Items     []Item     // the items that are new or changed
 	Dropped   []ItemID   // the items that are no longer offered; their keys are in Retired
 	Notes     []string   // texts for people about documents that are not at their usual keys
-	Written   []string   `json:"-"` // the keys at which bytes were written (in a preview, would be written), in this order
+	Written   []string   `json:"-"` // the keys at which bytes were written or, in a preview, would be written, in this order
 
 	// The other fields are the state of the set with which the next publication begins:
 	// the entries of the Capability List, and the values that documents and pages about
@@ -296,9 +296,9 @@ type Journal interface {
 	// Commit records the publication p. From then on p must be completed, after a crash
 	// by Recover.
 	Commit(ctx context.Context, p Publication) error
-	// Done records that all documents of the publication p were written to their keys,
-	// and that the documents at the keys in p.Retired can be removed later. It stores
-	// p.Items, also in place of earlier versions, and deletes the items in p.Dropped.
+	// Done records that all documents of the publication p were written to their keys, and
+	// that the documents at the keys in p.Retired can be removed later. It stores p.Items,
+	// which replace earlier versions of the same items, and deletes the items in p.Dropped.
 	Done(ctx context.Context, p Publication) error
 	// Last returns the last committed publication of a set, and whether Done was called
 	// for it. If the set has none, Last returns a zero Publication.

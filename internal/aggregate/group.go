@@ -172,7 +172,6 @@ func (g *Grouping) groups(ctx context.Context) iter.Seq2[*group, error] {
 	}
 }
 
-// group is an Aggregation with its members.
 type group struct {
 	*size
 	members *spool.Log[member]

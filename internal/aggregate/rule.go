@@ -49,8 +49,8 @@ func (a *Aggregation) MapURI(base, set string) string {
 	return source.MapURI(base, set, a.Key+mapExtension)
 }
 
-// URI returns the URI of the Aggregation. A request for it returns the Atom map, but it
-// differs from the URI of that map (ORE 1.0 Abstract Data Model §5).
+// URI returns the URI of the Aggregation. It is the URI of the Atom map plus a fragment,
+// because the two URIs must differ (ORE 1.0 Abstract Data Model §5).
 func (a *Aggregation) URI(base, set string) string { return a.MapURI(base, set) + "#aggregation" }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)

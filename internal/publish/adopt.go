@@ -45,8 +45,8 @@ func (e *AdoptError) Unwrap() error { return e.Err }
 // adopted.
 const adoptedSetting = "adopted"
 
-// adopted is stored after an adoption. It lists those documents of the adopted publication
-// that remain in the output.
+// adopted is stored after an adoption. It has the keys of those documents of the adopted
+// publication that remain in the output.
 type adopted struct {
 	Aliases source.Aliases
 	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
@@ -71,8 +71,8 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	return a, nil
 }
 
-// adopter adopts a publication of which there is no state: one of Instep whose state is
-// lost, or one of another program.
+// adopter adopts a publication that has no state: a publication of Instep whose state is
+// lost, or a publication of another program.
 type adopter struct {
 	*reader
 	s       *Session
@@ -95,7 +95,7 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // the numbers of changes with a too early datetime, of changes with a too late datetime, and of resources whose files could not be verified
+	early, late, weak int // the numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
 }
 
 // adopt adopts the publication in the output, if Site.Adopt is set and the state is new.
@@ -364,16 +364,16 @@ func (a *adopter) startOf(l *doc) time.Time {
 	return from
 }
 
-// orderedChanges returns the changes in a Change List, ordered by datetime. It replaces
-// times before the end of the previous list by that end, which is last. In lists of other
-// programs it also replaces times in the future by the present time.
+// orderedChanges returns the changes in a Change List, ordered by datetime. Times before
+// the parameter last, which is the end of the previous list, are replaced by last. In lists
+// of other programs, times in the future are replaced by the present time.
 func (a *adopter) orderedChanges(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
 	err := a.eachEntry(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // in ResourceSync 1.0 "lastmod" is the time of the change; but for a deletion it may be the time of the last version
+			when = e.LastMod // in ResourceSync 1.0 "lastmod" is the time of the change, except that for a deletion it may be the time of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {

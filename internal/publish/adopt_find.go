@@ -97,7 +97,7 @@ func (a *adopter) checkDescribedSets() error {
 				return nil
 			}
 		}
-		return &AdoptError{d.key, fmt.Sprintf("line %d: names the set %s, which is none of those to publish", e.Line, e.Loc), nil}
+		return &AdoptError{d.key, fmt.Sprintf("line %d: names the set %s, which is not one of the sets to publish", e.Line, e.Loc), nil}
 	})
 }
 
@@ -155,7 +155,7 @@ var entrances = []string{
 
 func (a *adopter) findForeign() error {
 	if len(a.s.site.sets) != 1 {
-		return &AdoptError{entrances[0], "describes one set, expected a configuration of one set", nil}
+		return &AdoptError{entrances[0], "describes one set, but the configuration has several sets", nil}
 	}
 	set := &adoptedSet{name: a.s.site.sets[0].Name}
 	key, err := a.findCapabilityList()
@@ -214,7 +214,7 @@ func (a *adopter) checkNamesFree() error {
 		}
 		_, known := a.own[info.Key]
 		if numberedKey.MatchString(info.Key) || !known && slices.Contains(ourNames, path.Base(info.Key)) {
-			return &AdoptError{info.Key, fmt.Sprintf("has the name of one of our documents, but there is no %q (put that file back, or move the document away)", infoKey), nil}
+			return &AdoptError{info.Key, fmt.Sprintf("has the name of a document of Instep, but %q is missing (put that file back, or move the document away)", infoKey), nil}
 		}
 	}
 	return nil
@@ -263,14 +263,14 @@ func (a *adopter) singleList(description *doc) (found string, err error) {
 }
 
 // findDescriptions finds the Source Descriptions of the publication. The Capability List
-// links to one of them with rel="up". Readers have stored the URI of that one.
+// links to one of them with rel="up", and readers have stored the URI in that link.
 func (a *adopter) findDescriptions(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
 		if key, err := a.key(up, capabilities); err == nil {
 			keys = append(keys, key)
 		} else {
-			a.note("%q links %s as its Source Description, which is not below the base URL and is replaced by ours", capabilities.key, up)
+			a.note("%q links to the Source Description %s, which is not below the base URL: the link is replaced", capabilities.key, up)
 		}
 	}
 	for i, key := range append(keys, entrances[1:]...) {
@@ -301,8 +301,8 @@ func (a *adopter) findDescriptions(capabilities *doc) error {
 	return nil
 }
 
-// recordReplaced records a document of the adopted publication as ours, so that
-// publications replace it by a copy of one of their documents.
+// recordReplaced records a document of the adopted publication as written by this state, so
+// that publications may replace it by a copy of one of their documents.
 func (a *adopter) recordReplaced(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {

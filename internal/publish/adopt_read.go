@@ -51,8 +51,8 @@ func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
-// read reads a document completely. It returns an error if the capability of the document
-// is not want. If want is "", it accepts any document, even a plain sitemap.
+// read reads a document completely. It returns an error if the document's capability
+// differs from want. If want is "", it accepts any document, even a plain sitemap.
 func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	d := &doc{key: key}
 	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
@@ -127,8 +127,8 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of the document at the URI loc. The document by contains this URI,
-// which may be relative.
+// key returns the key of the document at the URI loc, which the document by contains. The
+// URI may be relative.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -164,7 +164,7 @@ type offer struct {
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // the keys of the documents that future publications do not continue
 	others       []resourcesync.Capability
-	gap          string // the reason why older Change Lists are not continued; "" if there are none
+	gap          string // the reason why older Change Lists are not continued; "" if all Change Lists are continued
 }
 
 // listAt returns the time in the "at" attribute of the Resource List.
@@ -265,7 +265,7 @@ func (r *reader) checkEntry(d *doc, e *resourcesync.Entry) error {
 	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
 		said := scan.Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, ChangeFreq: e.ChangeFreq}
 		if err := said.Check(); err != nil {
-			return &AdoptError{d.key, fmt.Sprintf("line %d: describes a resource in a way that our lists cannot", e.Line), err}
+			return &AdoptError{d.key, fmt.Sprintf("line %d: describes a resource in a way that Instep cannot repeat in its lists", e.Line), err}
 		}
 		return nil
 	}

@@ -53,7 +53,8 @@ func (s *Session) openAllBases(ctx context.Context) error {
 }
 
 // openBases opens the published bytes (see bases) of a set that publishes patches. It
-// removes them if the set publishes none. A dry run only opens those that exist.
+// removes the bytes of a set that publishes no patches. A dry run neither creates nor
+// removes anything.
 func (s *Session) openBases(ctx context.Context, set *setState) error {
 	dir, err := s.openDir(ctx, setDir(basesName, set.Name), set.Patches && !s.site.DryRun, blob.DirOptions{})
 	if err != nil || dir == nil {
@@ -115,7 +116,7 @@ func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// unmark records that the stored bytes belong to no publication.
+// unmark removes the mark, so that the stored bytes belong to no publication.
 func (b *bases) unmark(ctx context.Context) error { return blob.Remove(ctx, b, []string{markKey}) }
 
 // mark records that the stored bytes belong to the publication whose last change has the

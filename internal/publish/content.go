@@ -97,7 +97,7 @@ func (r *run) copyStore() blob.Bucket {
 }
 
 // removePackedBytes removes the stored bytes of changes that no future Change Dump will
-// contain. If a crash prevents this, the next publication does it.
+// contain. If a crash prevents this, the next publication removes them.
 func (r *run) removePackedBytes(ctx context.Context) error {
 	if r.content == nil {
 		return nil
@@ -113,7 +113,7 @@ type contents struct {
 	facts facts
 	id    catalog.SetID
 	kept  blob.Bucket // the store with copies of bytes; nil if there are no copies
-	since time.Time   // kept may have the bytes of resources that changed at or after this time
+	since time.Time   // the time since when changed resources may have their bytes in the store kept
 	// The present bytes of resources are read from tree or input. Both are nil if no bytes
 	// can be read.
 	tree  scan.Tree
@@ -156,8 +156,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 	}
 }
 
-// changes yields the changes with numbers greater than after and at most through, together
-// with their bytes.
+// changes yields the changes with after < Seq <= through, together with their bytes.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {

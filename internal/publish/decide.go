@@ -17,21 +17,21 @@ const staleness = 10
 // situation has the facts on which a decision depends: the state of a set, its last
 // publication and the options.
 type situation struct {
-	published bool      // there is an earlier publication
-	asked     bool      // the caller requested a new snapshot
-	rewrite   bool      // documents are missing or outdated, and all must be written again
-	reword    bool      // the description of the set in the documents has changed
-	relabel   bool      // the Resource List has outdated labels (type, encoding, changefreq)
+	published bool      // whether there is an earlier publication
+	asked     bool      // whether the caller requested a new snapshot
+	rewrite   bool      // whether documents are missing or outdated, and all must be written again
+	reword    bool      // whether the description of the set in the documents has changed
+	relabel   bool      // whether the Resource List has outdated labels (type, encoding, changefreq)
 	now       time.Time // present time, by the clock of the change log
 	resources int64     // number of resources in the set
-	fresh     bool      // there are unpublished changes
+	fresh     bool      // whether there are unpublished changes
 
-	listAt    time.Time // time (at) of the Resource List
+	listAt    time.Time // time of the Resource List (attribute "at")
 	sinceList int64     // number of changes since the Resource List
 
-	dumps     bool      // the set is configured to have a Resource Dump and Change Dumps
-	dumping   bool      // a Resource Dump and Change Dumps exist, and the Change Dumps have every change since the Resource Dump
-	dumpAt    time.Time // time (at) of the Resource Dump
+	dumps     bool      // whether the set is configured to have a Resource Dump and Change Dumps
+	dumping   bool      // whether a Resource Dump and Change Dumps exist, and the Change Dumps have every change since the Resource Dump
+	dumpAt    time.Time // time of the Resource Dump (attribute "at")
 	sinceDump int64     // number of changes since the Resource Dump
 
 	openFrom time.Time // start time of the open Change List
@@ -47,10 +47,10 @@ type situation struct {
 // decision says which documents to publish.
 type decision struct {
 	publish  bool
-	snapshot bool // write a new Resource List
-	dump     bool // write a new Resource Dump
+	snapshot bool // whether to write a new Resource List
+	dump     bool // whether to write a new Resource Dump
 	dumps    bool // write Change Dumps
-	rotate   bool // close the open Change List because of its age
+	rotate   bool // whether to close the open Change List because of its age
 }
 
 // decide chooses which documents to publish, so that the cost of most publications depends
@@ -71,7 +71,7 @@ func (s situation) listDue() bool {
 }
 
 // dumpDue reports whether a new Resource Dump must be written. Unlike a Resource List, a
-// dump has all bytes of the set, so even a small set does not get a new one for every
+// dump has all bytes of the set, so even a small set does not get a new dump for every
 // change.
 func (s situation) dumpDue() bool { return s.isDue(s.dumpAt, s.sinceDump, s.dumpEvery) }
 

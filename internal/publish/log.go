@@ -11,9 +11,9 @@ const forgetStep = 1000
 
 // shortenLog removes changes that are no longer needed from the change log. It keeps the
 // changes of the open Change List, the changes since the last Resource List and Resource
-// Dump and, for packages on demand, the changes of the last KeepChanges. To block readers
-// only briefly, a publication removes at most about twice as many changes as it added, and
-// leaves the rest to later publications.
+// Dump and, for packages on demand, the changes of the last Policy.KeepChanges. To block
+// readers only briefly, a publication removes at most about twice as many changes as it
+// added, and leaves the rest to later publications.
 func (r *run) shortenLog(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
 	if r.Dumps && !r.last.DumpAt.IsZero() {

@@ -13,8 +13,8 @@ import (
 	"instep/source"
 )
 
-// collections adds links to Aggregations (OAI-ORE) to the entries of documents. The value
-// nil or zero adds no links.
+// collections adds links to Aggregations (OAI-ORE) to the entries of documents. A nil
+// pointer or a zero value adds no links.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string

@@ -27,11 +27,11 @@ type patching struct {
 	contents    *contents
 	bases       baseWriter
 	kept        *spool.File      // a file with the new patches, for Change Dumps; nil if no Change Dumps are made
-	places      map[int64]extent // the position of each patch in the file kept, by the number of the change
+	places      map[int64]extent // the position of each patch in the temporary file, by the number of the change
 	replaced    map[string]bool  // in a dry run, the keys (see baseKey) of the resources whose stored bytes a real run would have replaced; otherwise nil
 }
 
-// extent is the position and length of a patch in patching.kept.
+// extent is the position and length of a patch in the file patching.kept.
 type extent struct{ at, n int64 }
 
 const (
@@ -211,9 +211,8 @@ func (p *patching) wantsPatch(key string, ch catalog.Change) bool {
 	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.replaced[key]
 }
 
-// shortPatch returns a patch that turns the stored bytes at key into after, the new
-// version. The patch is nil if no bytes are stored, or if the patch would not be small
-// enough.
+// shortPatch returns a patch that turns the stored bytes at key into the new version. The
+// patch is nil if no bytes are stored, or if the patch would not be small enough.
 func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byte) (patch.Kind, []byte, error) {
 	before, err := r.bases.read(ctx, key)
 	if err != nil || before == nil {
@@ -248,9 +247,9 @@ func (c *contents) readWhole(ctx context.Context, m catalog.Resource) ([]byte, e
 	return data.Bytes(), nil
 }
 
-// verified calls take with a reader of the bytes of a resource. The reader verifies the bytes
-// when it reaches their end. ok is false if the resource has more than limit bytes, no longer
-// exists, or has changed since it was recorded.
+// verified calls take with a reader of the bytes of a resource. At the end of the bytes,
+// the reader verifies them. ok is false if the resource has more than limit bytes, no
+// longer exists, or has changed since it was recorded.
 func (c *contents) verified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
 	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil

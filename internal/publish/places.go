@@ -35,11 +35,11 @@ const tempKey = ".instep-publish"
 // directories.
 type places struct {
 	dir       string // the real path of Site.Dir; "" if there is none
-	own       string // the slash-separated path of the output below dir; "" if the output is dir itself or not below dir
-	isOut     bool   // whether dir itself is the output, the directory with the documents
+	own       string // the slash-separated path of the output below the published directory; "" if the output is elsewhere or is the published directory itself
+	isOut     bool   // whether the published directory itself is the output (the directory with the documents)
 	reopening sync.RWMutex
-	tree      *os.Root // the open directory dir; nil if there is none
-	isState   bool     // whether dir itself is a state directory, as the directory of a mirror is
+	tree      *os.Root // the open published directory; nil if there is none
+	isState   bool     // whether the published directory itself is a state directory, as the directory of a mirror is
 	lock      *flock.Lock
 	stores
 	bucket   blob.Bucket
@@ -154,7 +154,7 @@ func (p *places) checkStateDir(o checkedSite) error {
 		}
 		rel, err := filepath.Rel(open, state)
 		if err == nil && filepath.IsLocal(rel) && !isHidden(rel) {
-			return &OptionError{"state", o.State, fmt.Errorf("anybody can read a state directory in %q: expected a directory elsewhere, or a name that begins with a dot", open)}
+			return &OptionError{"state", o.State, fmt.Errorf("everybody could read a state directory in %q: expected a directory elsewhere, or a name that begins with a dot", open)}
 		}
 	}
 	return nil

@@ -46,8 +46,9 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 }
 
 // dumps adds the content of the Resource Dump and the Change Dumps to the update. The first
-// publication with dumps writes a Resource Dump, and Change Dumps begin at the same time.
-// From then on each scan stores the bytes of changed files for later Change Dumps.
+// publication with dumps writes a Resource Dump, and Change Dumps begin at the time of this
+// Resource Dump. From then on each scan stores the bytes of changed files for later Change
+// Dumps.
 func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
 	at, completed := r.moment()
 	after, from := r.last.ChangesThrough, r.last.DumpsSince
@@ -99,9 +100,9 @@ func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 }
 
 // moment returns the times "at" and "completed" of a snapshot: the times of the scan if it
-// read the whole set, otherwise the present time of the change log. For a mirror, the scan
-// has the time to which the state of the mirror belongs. The time "at" is never earlier
-// than that of the last snapshot.
+// read the whole set, otherwise the present time of the change log. For a mirror, the time
+// of the scan is the time to which the state of the mirror belongs. The time "at" is never
+// earlier than that of the last snapshot.
 func (r *run) moment() (at, completed time.Time) {
 	if r.full {
 		at = r.scan.At

@@ -57,7 +57,7 @@ type Set struct {
 	// If Input is nil, the resources are the files of Site.Dir. If Site.Dir is also empty,
 	// only Session.Record adds changes.
 	Input       func(scan.Deps) (scan.Input, error)
-	scan.Choice // the choice of the files of Site.Dir that are in the set; if the set has an Input, only Include and Exclude apply
+	scan.Choice // the selection of the files of Site.Dir that are in the set; if the set has an Input, only Include and Exclude apply
 	Rules       []scan.Rule
 	// Aggregations are rules that group the resources of the set. A Resource Map (OAI-ORE)
 	// describes each group. The maps describe the same snapshot as the Resource List, and
@@ -77,12 +77,12 @@ type Set struct {
 	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides about a new list
 	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes closes it
 
-	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; a Record call with more changes gets a Change List of its own
+	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; if one Record call has more changes, they get a larger list
 	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 is 50,000
 	MaxDelete     string // largest number of deletions that a scan may find, such as "50" or "5%"; if it finds more, the set is not published; "" is the default of package guard
 }
 
-// What selects the sets that Session.Publish publishes, and the steps that it takes.
+// What selects the sets that Session.Publish publishes, and the steps of publishing.
 type What struct {
 	Sets   []string // names of the sets; nil is all
 	Rebase bool     // write a new Resource List and Resource Dump in any case
@@ -113,7 +113,7 @@ type SetReport struct {
 	Kept                                         int64            // bytes of changed resources that were stored for Change Dumps; in a dry run, that a real run would store
 	Packaged                                     int64            // bytes of resources that were packed into packages; in a dry run, that a real run would pack
 	Patches                                      int64            // patches published
-	PatchBytes, Patched                          int64            // the total length of these patches, and of the resource versions that they produce
+	PatchBytes, Patched                          int64            // the total length of these patches, and of the new versions that they produce
 	Failures                                     []Event          // the first few failures
 	Excluded                                     map[string]int64 // number of files that are not published, by reason
 

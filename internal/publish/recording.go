@@ -27,11 +27,11 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	return s.facts.Lookup(ctx, one.id, uris)
 }
 
-// Look reads the file at a path of the site's directory in the way of a scan. It returns
+// Look reads the file at a path of the site's directory as a scan does. It returns
 // fs.ErrNotExist if there is no such file or the file is not published. It is safe for
 // concurrent use. If the set has dumps, Look stores the bytes for them until release is
-// called. The caller must call release after Record, or when it does not call Record.
-// Without dumps, release is nil.
+// called. The caller must call release after Record, even if it does not call Record in the
+// end. Without dumps, release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // the error if it is unknown whether a file is one of our documents
+	unsure error // the error if it cannot be determined whether a file is a document of Instep
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {

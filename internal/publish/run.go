@@ -33,7 +33,7 @@ type run struct {
 	scan       scan.Result
 	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // the time since which bytes are stored for the first Change Dump, before there is one; zero if no bytes are stored
+	keepsSince time.Time // before the first Change Dump, the time since which bytes are stored for it; zero if no bytes are stored
 
 	// now is the time of the publication. The publication has the changes up to number
 	// seq, which are all earlier than now.
@@ -64,9 +64,10 @@ func (r *run) publishSet(ctx context.Context) error {
 	}
 }
 
-// scanAndPublish scans the set once and publishes it. again is true if this has to be
-// repeated. There are two cases: bytes that a dump must contain no longer exist and
-// mayRepeat is true, or Change Dumps had to end, and another publication begins new ones.
+// scanAndPublish scans the set once and publishes it. The result again is true in two
+// cases: bytes that a dump must contain no longer exist and mayRepeat is true, so that
+// another scan is needed; or Change Dumps had to end, so that another publication begins
+// new ones.
 func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.scanSet(ctx); err != nil {
 		return false, err
@@ -133,11 +134,11 @@ func (r *run) note(format string, args ...any) {
 // case the user forgot a flag.
 func (r *run) noteEndings(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
-		r.note("Resource Dump and Change Dumps end with this publication, since nothing asks for them (--dump, dumps in a configuration)")
+		r.note("Resource Dump and Change Dumps end with this publication, because no option requests them (--dump, dumps in a configuration)")
 	}
 	archived := slices.ContainsFunc(r.last.Offers, func(o source.Offer) bool { return strings.HasSuffix(string(o.Capability), "-archive") })
 	if reworded && archived && r.Policy.Archive == nil {
-		r.note("this publication empties the archives, since nothing asks for them (--archive, archive in a configuration)")
+		r.note("this publication empties the archives, because no option requests them (--archive, archive in a configuration)")
 	}
 }
 
@@ -333,9 +334,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.findOutdated(ctx, &s)
 }
 
-// countSince counts the changes with numbers greater than after and at most through. It
-// continues the count in t, which an earlier call may have left, and stores the result
-// there.
+// countSince counts the changes with after < Seq <= through. It continues the count in t,
+// which an earlier call may have left, and stores the result there.
 func (r *run) countSince(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -411,8 +411,8 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// setTime sets r.now, the time of the publication. All changes recorded so far are earlier,
-// and all changes recorded afterwards are not.
+// setTime sets r.now, the time of the publication. All changes recorded so far are earlier
+// than r.now, and all changes recorded afterwards are not.
 func (r *run) setTime(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()

@@ -24,7 +24,7 @@ type Session struct {
 
 	publishing sync.Mutex // serialises publications
 	binding    sync.Mutex
-	bound      bool // whether the state has recorded to which directory, base URL and output it belongs
+	bound      bool // whether the state has a record of its directory, base URL and output
 	closers    []io.Closer
 
 	others      []string        // names of the published sets that the site does not contain
@@ -56,7 +56,7 @@ type setState struct {
 	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // whether an interrupted publication was completed that no report mentions yet
+	recovered bool  // whether an interrupted publication was completed that no report has mentioned yet
 	looked    bool  // whether this session has checked that the published documents are in the output
 	sinceList tally // the number of changes since the last Resource List
 	sinceDump tally
@@ -210,8 +210,8 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 const (
 	dirSetting    = "dir"     // the published directory to which the state belongs
 	outSetting    = "out"     // the output directory
-	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which its Resource List was written
-	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when its Resource List was written
+	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which the set's Resource List was written
+	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when the set's Resource List was written
 	policySetting = "policy " // followed by the name of a set; the value is the JSON of a policyRecord
 )
 

@@ -96,7 +96,8 @@ func checkSameLabels(a, b *Set) error {
 
 func (s *Set) includesAll() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf combines the type and the encoding of those rules whose glob is exactly match.
+// ruleOf combines the type and the encoding of those rules whose glob equals the parameter
+// match.
 func ruleOf(rules []scan.Rule, match string) (combined scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {
@@ -151,7 +152,7 @@ func checkVersions(set *checkedSet) error {
 		return &OptionError{"timegates", "true", errors.New("expected keep-versions as well, because a TimeGate redirects to versions")}
 	case set.KeepVersions == 0:
 	case set.KeepVersions < set.Policy.KeepChanges:
-		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least as long as changes are offered (keep-changes, %s), because changes link to versions", set.Policy.KeepChanges)}
+		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least the time for which changes are offered (keep-changes, %s), because changes link to versions", set.Policy.KeepChanges)}
 	}
 	return nil
 }
@@ -164,9 +165,9 @@ func (s *checkedSite) checkBytes(set *Set) error {
 		option, action string
 		sum            string // the message that says why the option needs SHA-256 digests
 	}{
-		{set.Dumps, "dump", "pack", "dumps need sha-256 among them, which identifies the bytes of a change"},
-		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs sha-256 among them, which identifies the kept bytes"},
-		{set.Patches, "patches", "compare", "patches need sha-256 among them, which proves the result of a patch"},
+		{set.Dumps, "dump", "pack", "dumps need the algorithm sha-256, which identifies the bytes of a change"},
+		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs the algorithm sha-256, which identifies the kept bytes"},
+		{set.Patches, "patches", "compare", "patches need the algorithm sha-256, which proves the result of a patch"},
 	} {
 		switch {
 		case !need.given:

@@ -23,7 +23,7 @@ const pruneSize = 10_000
 type store struct {
 	blob.Bucket
 	mu      sync.Mutex     // guards holders, and is locked while bytes are removed
-	holders map[string]int // for each key, the number of unreleased calls of hold
+	holders map[string]int // for each key, the number of hold calls whose bytes are not released yet
 }
 
 func newStore(b blob.Bucket) *store { return &store{Bucket: b, holders: map[string]int{}} }
@@ -66,8 +66,8 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes the bytes that no call of hold and no change in waiting needs. These are
-// the changes that no Change Dump contains yet.
+// prune removes stored bytes that are no longer needed: neither by a caller of hold, nor by
+// a change in waiting. waiting yields the changes that no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
@@ -80,9 +80,9 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return nil
 }
 
-// remove removes those of the given objects that no call of hold and no change in waiting
-// needs. While it runs, release has to wait. Therefore the bytes of a change that is
-// recorded meanwhile are either still held, or waiting yields the change.
+// remove removes those of the given objects that neither a caller of hold nor a change in
+// waiting needs. While it runs, release has to wait. Therefore, if a change is recorded
+// meanwhile, its bytes are still held, or waiting yields the change.
 func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,16 +25,16 @@ type facts interface {
 
 // changeLog is the log in which the catalog records changes. Old changes are removed from it.
 type changeLog interface {
-	// Changes yields the changes of a set with numbers greater than after and at most
-	// through, in ascending order. CountChanges returns the number of these changes.
+	// Changes yields the changes of a set with after < Seq <= through, in ascending order.
+	// CountChanges returns the number of these changes.
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
 	CountChanges(ctx context.Context, set catalog.SetID, after, through int64) (int64, error)
 	// LastSeq returns the number and time of the last change of a set, or zero values if
 	// the set has none.
 	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
-	// ForgetChanges removes about limit changes from the log: the oldest ones, with numbers
-	// up to through, but never the last change of the set. Forgotten returns the time of
-	// the newest change that was removed.
+	// ForgetChanges removes the oldest changes with Seq <= through from the log, about as
+	// many as limit says, but never the last change of the set. Forgotten returns the time
+	// of the newest change that was removed.
 	ForgetChanges(ctx context.Context, set catalog.SetID, through, limit int64) (int64, error)
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }

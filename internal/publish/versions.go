@@ -130,7 +130,7 @@ func addLink(en *resourcesync.Entry, l resourcesync.Link) {
 }
 
 // relations adds links to the entries of a publication, in addition to the links that rules
-// set. The value nil or zero adds no links.
+// set. A nil pointer or a zero value adds no links.
 type relations struct {
 	collections collections
 	mementos    mementos
@@ -186,9 +186,9 @@ func (r *run) keepVersions(ctx context.Context) error {
 }
 
 // newStates returns the states of resources to store as versions: those that came with the
-// changes since the last stored version. It returns the present states of all resources if
-// no version was stored before. It adds the present states if some of these changes may be
-// missing from the log, because the set kept no versions for a while.
+// changes since the last stored version. If no version was stored before, it returns the
+// present states of all resources. It returns both if some of these changes may be missing
+// from the log, because the set kept no versions for a while.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {
@@ -259,8 +259,8 @@ func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[ver
 	}
 }
 
-// changedStates yields the states that resources got by the changes with numbers greater
-// than after and at most through.
+// changedStates yields the states that resources got by the changes with after < Seq <=
+// through.
 func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -292,8 +292,8 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 }
 
 // versionsExpireBefore returns the time before which a version must have ended so that it
-// may be removed. It is now minus the longest KeepVersions of all sets or, if that is
-// earlier, the time of the oldest state that a published document lists, because its
+// may be removed. This is the earlier of two times: the longest KeepVersions of all sets
+// ago, and the time of the oldest state that a published document lists, because its
 // entries link to versions. It is zero if no version may be removed.
 func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)

@@ -11,11 +11,10 @@ import (
 // maxListBytes bounds the estimated size of a Change List. The standard allows 50 MB.
 const maxListBytes = 45_000_000
 
-// span has the changes of one Change List, which are those with numbers greater than after
-// and at most through.
+// span has the changes of one Change List, which are those with after < Seq <= through.
 type span struct {
 	after, through int64
-	from, until    time.Time // the interval of the list; until is zero while the list is open
+	from, until    time.Time // the period of the Change List; until is zero while the list is open
 	entries        int64
 	bytes          int64
 	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
@@ -42,10 +41,10 @@ func (l *limits) size(ch *catalog.Change) int64 {
 }
 
 // divide distributes changes over the open Change List and as many new lists as necessary.
-// The open list already contains the changes with numbers up to listed. Changes that one
-// call of Record recorded have the same time, and stay together. One call has so few
-// changes that even a full list with these changes added is within the limits of the
-// standard.
+// The open list already contains the changes with numbers up to the parameter listed.
+// Changes that one call of Record recorded have the same time, and stay together. One call
+// has so few changes that even a full list with these changes added is within the limits of
+// the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
 	var call span // the changes of one Record call
@@ -113,6 +112,6 @@ func entryBytes(ch *catalog.Change) int64 {
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally is a count of the changes with numbers greater than after and at most through.
-// Later changes can be added to the count.
+// tally is the count of the changes with after < Seq <= through. Later changes can be added
+// to it.
 type tally struct{ after, through, n int64 }

@@ -141,7 +141,7 @@ func (r *Recorder) described(ctx context.Context, l *line) (catalog.Change, func
 	return ch, release, err
 }
 
-// fromFile reads a file in the published directory, and returns the change of it.
+// fromFile reads a file in the published directory, and returns the change of this file.
 func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(
 	}
 	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri, Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
-		return gone, nil, errors.New("expected nothing but path and change, since the file is read for the rest")
+		return gone, nil, errors.New("expected only path and change, because the other facts are read from the file")
 	}
 	if l.Change == resourcesync.Deleted {
 		return gone, nil, nil

@@ -25,7 +25,7 @@ const (
 	// stopTime is how long a Recorder may still record and publish accepted lines
 	// after its context has ended.
 	stopTime    = 4 * time.Second
-	maxAttempts = 3 // how often recording a batch is tried, since a scan may record changes at the same time
+	maxAttempts = 3 // how often Recorder tries to record a batch, since a scan may record changes at the same time
 )
 
 // Session is the part of publish.Session that a Recorder needs.
@@ -237,8 +237,8 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. It repeats this if a scan has recorded
-// other changes after the look-up of the recorded state.
+// recordBatch records a batch and answers its lines. It looks up the recorded state again,
+// and records again, if a scan has recorded other changes meanwhile.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
@@ -320,8 +320,8 @@ func kindOfChange(known *catalog.Resource, change *catalog.Change) resourcesync.
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether the stated length and digests include a digest and equal the
-// recorded ones.
+// sameBytes reports whether the stated length and digests equal the recorded ones. Without
+// a stated digest it returns false.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

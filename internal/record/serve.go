@@ -18,9 +18,9 @@ const (
 	lastAnswers   = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
 )
 
-// Read reads lines until the input ends or ctx is done, and calls told with the answer to
-// each line, in the order of the lines. It can be the intake of Run. When ctx is done, Read
-// returns even if it is waiting for input.
+// Read reads lines until the input ends or ctx is done, and passes the answer to each line
+// to the function told, in the order of the lines. It can be the intake of Run. When ctx is
+// done, Read returns even if it is waiting for input.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)

@@ -23,14 +23,14 @@ type lister struct {
 	rules []scan.Rule
 
 	sets  []string  // the sets to publish: those that have been copied completely
-	at    time.Time // the time at which the last complete run of a set in sets was committed; the earliest of these times
+	at    time.Time // the earliest time at which the last complete run of one of these sets was committed
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
-	more    bool     // whether there are other such origins, which are not in origins
+	more    bool     // whether there are more such origins than the field origins names
 
 	spool           string       // directory for temporary files; "" means the directory of the operating system
-	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same one
+	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI
 	unoriginal      int64        // the number of resources that are listed under their URI at the Source, because the URI in their "via" link cannot be used
 	firstUnoriginal string       // URI of one of the resources that unoriginal counts
 	doubtful        int64        // the number of the last change in the log that an earlier publication may have listed already: see position.Doubtful
@@ -117,8 +117,8 @@ func (l *lister) checkSets(ctx context.Context) error {
 	return nil
 }
 
-// lookupSize is the number of resources that are listed in one batch, and of the URIs
-// in their links that are looked up together.
+// lookupSize is the number of resources that are listed in one batch, and the number of
+// link targets that are looked up together.
 const lookupSize = 500
 
 // list implements scan.Listing. A resource in several sets is listed once, with the state
@@ -239,7 +239,8 @@ func (l *lister) doubtAbout(m *member) Doubt {
 }
 
 // copyURIs returns the URIs of our copies of the resources to which the members of a batch
-// link, by the URIs in the links. It considers only links whose relation is accepted.
+// link, by the URIs in the links. It considers only links whose relation the function
+// relation accepts.
 func (l *lister) copyURIs(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {

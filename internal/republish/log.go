@@ -58,7 +58,7 @@ func (in *Input) positionSetting() string { return fmt.Sprint("mirror log ", in.
 func (r *reader) setListing(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which of them gets that URI
+		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which of them gets it
 	}
 	was, err := r.lastPosition(ctx)
 	if err != nil {

@@ -33,9 +33,9 @@ type Mirror interface {
 	// LogHas reports whether the log has all changes after the change with the given
 	// number and time, which must come from LogEnd or EachLogged.
 	LogHas(ctx context.Context, seq int64, at time.Time) (bool, error)
-	// EachLogged calls take, in order, for each change in the log with a number greater
-	// than after and at most through. held has the state of the resource in every set
-	// after the change, as MembersOf yields it, and always a URI and a path.
+	// EachLogged calls take, in order, for each change in the log with after < seq <=
+	// through. held has the state of the resource in every set after the change, as
+	// MembersOf yields it. Each of these states has a URI and a path.
 	EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error
 	// Kept returns the path, below the directory of the mirror, of a file with the earlier
 	// bytes of a resource. It returns "" if these bytes no longer exist.

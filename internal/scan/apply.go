@@ -65,9 +65,9 @@ type applier struct {
 	r             *Result
 	batch         []hashed
 	changes       []catalog.Change // the changes of the current round; the slice is reused
-	empty         bool             // the set had no members before, so no recorded state has to be looked up
+	empty         bool             // whether the set had no members before, so that no recorded state has to be looked up
 	changedPieces map[int64]bool   // the numbers of the pieces (parts of directories) with a file that was recorded in another state than the scan first saw
-	unlabeled     bool             // the media type of at least one file is unknown, since the file could not be read
+	unlabeled     bool             // whether the media type of a file is unknown because the file could not be read
 }
 
 func (a *applier) addResult(h hashed) error {
@@ -87,7 +87,7 @@ func (a *applier) addResult(h hashed) error {
 	return nil
 }
 
-// outcome has the records to make after a round of files has been read.
+// outcome has the facts to record after a round of files has been read.
 type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // the resources whose bytes did not change
@@ -129,8 +129,8 @@ func (a *applier) recordRound(r *round) error {
 	return a.d.recordUnchanged(a.ctx, a.r, o)
 }
 
-// compare compares the results of a round with the recorded state, and returns the records
-// to make. A directory that changes while it is read may list a name twice; only one of
+// compare compares the results of a round with the recorded state, and returns the facts to
+// record. A directory that changes while it is read may list a name twice; only one of
 // these files is used.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))

@@ -112,7 +112,7 @@ const (
 // file.
 type twinFinder struct{ names map[string]string }
 
-// addName adds a name. It returns the name in the same directory that was added earlier and
+// addName adds a name of the directory. It returns the name that was added earlier and
 // looks the same, or "" if there is none.
 func (t *twinFinder) addName(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {

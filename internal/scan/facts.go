@@ -66,7 +66,8 @@ type Seen interface {
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
 	// Spells reports whether an adopted publication uses another URI for any file than
-	// Instep would. Spellings returns such URIs, by the URI that Instep would use.
+	// Instep would use. Spellings returns the adopted URIs, by the URI that Instep would
+	// use.
 	Spells(ctx context.Context) (bool, error)
 	Spellings(ctx context.Context, uris []string) (map[string]string, error)
 }

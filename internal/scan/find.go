@@ -121,9 +121,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the path to which a symbolic link leads. name is the path of the link and
-// to is its content. It returns false if the target is or may be outside the tree. A ".."
-// after a name is refused, because that name may itself be a link.
+// resolve returns the path to which a symbolic link leads. name is the path of the link,
+// and the parameter to is the text of the link. It returns false if the target is or may be
+// outside the tree. A ".." after a name is refused, because that name may itself be a link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false

@@ -38,8 +38,9 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// isSettled reports whether the file changed long before the time read, at which reading it
-// began. Then any change after that time must have given the file another stamp.
+// isSettled reports whether the file changed long before the parameter read, the time at
+// which reading the file began. If so, any change after that time must have given the file
+// another stamp.
 func (p stamp) isSettled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

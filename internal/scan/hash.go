@@ -78,7 +78,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return r.link(ctx, h.withGone())
 }
 
-// withGone turns the error that the file does not exist into the field gone.
+// withGone replaces the error that the file does not exist by gone = true.
 func (h hashed) withGone() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
@@ -112,8 +112,9 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open calls read with the file that the scan found. If that file was replaced, open calls
-// read with the file that now has its path, unless this file must not be published.
+// open calls the function read with the file that the scan found. If that file was
+// replaced, open calls read with the file that now has its path, unless this file must not
+// be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.openSeen(it); file != nil {
 		defer file.Close()
@@ -187,7 +188,7 @@ func (r *reader) enterDir(dir string) bool {
 }
 
 // digest reads and hashes size bytes of a file. It need not notice that a file has become
-// longer, because the caller compares the stamps. Some operating systems report the size 0
+// longer, because its caller compares the stamps. Some operating systems report the size 0
 // for files with content, so digest always tries to read at least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
 	hasher := resourcesync.NewHasher(r.d.algorithmsToCompute(also, keep != nil)...)

@@ -100,8 +100,8 @@ func (l *Link) OfSet() bool {
 // inBase is the beginning of a Href whose target is below the base URL.
 const inBase = "{base}"
 
-// expand replaces the placeholders in the Href of the link, for the resource at a path
-// below base.
+// expand replaces the placeholders in the Href of the link by values for the resource at a
+// path below base.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -162,8 +162,8 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 	return r.Text()
 }
 
-// linkToURI returns the link that a rule gives to the resource at a path below base. The
-// target of the link must not be a file of the set.
+// linkToURI returns the link that a rule gives to the resource at a path below base. It is
+// for rules whose links do not lead to a file of the set.
 func (l *Link) linkToURI(base, path string) resourcesync.Link {
 	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
@@ -172,9 +172,9 @@ func (l *Link) linkToURI(base, path string) resourcesync.Link {
 	return link
 }
 
-// linkToFile returns the link that a rule gives to the resource at a path. The target of
-// the link must be a file of the set. It returns false if there is no such file, or if that
-// file is the resource itself.
+// linkToFile returns the link that a rule gives to the resource at a path. It is for rules
+// whose links lead to a file of the set. It returns false if there is no such file, or if
+// that file is the resource itself.
 func (d *Dir) linkToFile(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
 	target, ok := FileOf("", l.expand(d.BaseURL, path))
 	if !ok || target == path {

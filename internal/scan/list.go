@@ -61,8 +61,9 @@ type Listed struct {
 
 // Listing yields all resources of a set. If it yields a resource more than once, the
 // resource counts once. An error with a URI concerns only that resource. An error without a
-// URI concerns a part of the listing that could not be read. A list whose "at" attribute is
-// before the time since is such a part as well. After an error the listing may continue.
+// URI concerns a part of the listing that could not be read. A list with an "at" attribute
+// earlier than the parameter since is such a part as well. After an error the listing may
+// continue.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
 // List is an Input whose resources are listed elsewhere: in a Sitemap, a file of URLs,
@@ -111,7 +112,8 @@ type listWork struct {
 	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
 }
 
-// recorded returns the state of the resource in the catalog after this work.
+// recorded returns the state that the resource will have in the catalog after Apply has
+// done this work.
 func (w *listWork) recorded() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
@@ -167,8 +169,8 @@ func (e *Listed) signature() string {
 }
 
 // showsChanges reports whether the signature must change if the bytes change after the time
-// read. A recent "lastmod" is not enough for that, because the next version may have the
-// same day or second.
+// read. A recent "lastmod" is not enough, because the "lastmod" of the next version may be
+// the same day or second.
 func (e *Listed) showsChanges(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
@@ -197,7 +199,7 @@ func (e *Listed) statementsChanged(known *catalog.Resource) bool {
 	return e.Told && (!sameLabels(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// describesRecorded reports whether the recorded path, length and digests are the listed
+// describesRecorded reports whether the listed path, length and digests equal the recorded
 // ones.
 func (e *Listed) describesRecorded(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)

@@ -95,7 +95,7 @@ type listApplier struct {
 func (a *listApplier) applyAll(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // the URIs in the round, which may have only one change of each resource
+	in := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
@@ -246,7 +246,7 @@ func (a *listApplier) remove(resources []catalog.Resource) error {
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// outage counts consecutive resources that could not be reached.
+// outage counts how many consecutive resources could not be reached.
 type outage struct {
 	mu  sync.Mutex
 	row int

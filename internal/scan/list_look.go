@@ -25,7 +25,7 @@ type examined struct {
 	read     int64 // bytes
 	length   resourcesync.Length
 	digests  resourcesync.Digests // the digests by the configured algorithms
-	all      resourcesync.Digests // the digests of the field digests, and those that are only compared with recorded digests
+	all      resourcesync.Digests // the digests by the configured algorithms, and those that are only compared with recorded digests
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
@@ -54,7 +54,7 @@ func (l *List) examine(ctx context.Context, w *listWork, keep blob.Batch, buffer
 	return x
 }
 
-// examineFile reads the file of a resource in the way in which a Dir reads files.
+// examineFile reads the file of a resource as a Dir does.
 func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	r := reader{d: l.dir(), buffer: buffer}
 	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, keep)
@@ -256,14 +256,14 @@ func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, err
 
 func (l *List) openFile(name string) (io.ReadCloser, error) {
 	if l.Tree == nil {
-		return nil, fmt.Errorf("file %q: %w: no directory was given that has the files", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("file %q: %w: no directory with the files was given", name, fs.ErrNotExist)
 	}
 	f, reason, err := l.dir().locate(name)
 	if err != nil {
 		return nil, err
 	}
 	if reason != "" {
-		return nil, fmt.Errorf("file %q: %w: it is not published: %s", name, fs.ErrNotExist, reason)
+		return nil, fmt.Errorf("file %q: %w: the file is not published: %s", name, fs.ErrNotExist, reason)
 	}
 	return l.Tree.Open(f.target)
 }

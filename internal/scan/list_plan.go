@@ -220,8 +220,9 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// plannedState sets known to the state of the resource after its planned changes. It
-// returns whether the resource was a member before the first of these changes.
+// plannedState sets *known to the state that the resource will have after its changes that
+// are planned so far. It returns whether the resource was a member before the first of
+// these changes.
 func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
@@ -232,7 +233,7 @@ func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was boo
 	return w.Was, err
 }
 
-// addWork adds a work to the plan, and counts it if it comes from a listing of changes.
+// addWork adds work to the plan. For a listing of changes it also counts the work.
 func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
@@ -343,7 +344,7 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 // and times) that it had when the resource was recorded.
 func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool, error) {
 	if b.l.Tree == nil {
-		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
+		return false, fmt.Errorf("file %q: no directory with the files was given", e.Path)
 	}
 	f, reason, err := b.l.dir().locate(e.Path)
 	if err == nil && reason != "" {

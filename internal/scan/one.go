@@ -15,8 +15,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Look reads one file as a scan would, and returns the resource. If keep is not nil,
-// the bytes are copied to it, under the key KeepKey of their SHA-256. Look returns
+// Look reads one file as a scan would, and returns the resource. If keep is not nil, the
+// bytes are copied to it, with KeepKey of their SHA-256 as the key. Look returns
 // fs.ErrNotExist if the file does not exist or is not published.
 func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
 	if err := checkPath(path); err != nil {

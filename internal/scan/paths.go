@@ -76,10 +76,10 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// splitRoots divides the paths at which a scan begins into two groups: files that are
-// members of the set, of which it returns the keys in ascending order, and directories,
-// including former ones. Only the directories require that all members are read to find
-// missing files.
+// splitRoots divides the paths at which a scan begins into two groups. Files that are
+// members of the set are returned as keys in ascending order. Directories, including former
+// ones, are returned as paths, because missing files below them can be found only by
+// reading all members.
 func (d *Dir) splitRoots(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

@@ -9,11 +9,11 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of the entries of one directory, without subdirectories, that was read at
-// one time. When all files of a piece are recorded in the state in which they were seen,
-// the catalog stores a digest of the piece. It deletes this digest when it records another
-// state of a file in the same directory. While the digest of a piece is the stored one, its
-// files need not be compared one by one.
+// piece is a part of the entries of one directory that was read at one time, without
+// subdirectories. When all files of a piece are recorded in the state in which they were
+// seen, the catalog stores a digest of the piece. It deletes this digest when it records
+// another state of a file in the same directory. As long as a piece has the stored digest,
+// its files need not be compared one by one.
 type piece struct {
 	catalog.Piece
 	whole  bool  // whether every file in the piece could be examined, and at least one of them is to be published

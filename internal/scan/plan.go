@@ -43,18 +43,18 @@ type Plan struct {
 	Twins     [][2]string // pairs of files whose names differ only in their Unicode form, at most 20
 
 	Mark     string      // the position after the last change that a list of changes contains: see List.Marks
-	Follows  bool        // the plan was made from a list of changes
+	Follows  bool        // whether the plan was made from a list of changes
 	Notes    []string    // remarks about the scanned input, each of them one sentence
 	Failures Failures    // the paths that could not be examined; their recorded state stays
 	Doubt    bool        // whether a directory could not be read, so that the scan deletes no resources
-	Guard    *GuardError // the reason why Apply refuses the plan; nil if it does not
+	Guard    *GuardError // the reason why Apply refuses the plan; nil if Apply accepts the plan
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // the pieces (groups of files of one directory) to be stored once all their files are recorded
+	pieces   *spool.Log[catalog.Piece] // the pieces (parts of directories) to store when all their files are recorded
 	mounts   []string                  // the mount points that were found in the directory tree
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
-	listed   *spool.Log[listWork]      // the entries of a listing to process; nil if a directory was scanned, for which work is used
+	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
@@ -64,7 +64,7 @@ type item struct {
 	New   bool
 	Label bool   // whether the bytes are as recorded, so that only type, encoding and links of the file are determined again
 	Print stamp  // zero if unknown
-	Piece int64  // the number, in the plan, of the piece (group of files of one directory) that contains the file; 0 if no piece contains it
+	Piece int64  // the number, in the plan, of the piece (part of a directory) that contains the file; 0 if no piece contains it
 	URI   string // the URI of the file in an adopted publication; "" if the function URI returns the same one
 	Also  string // the algorithm of a further digest, which is compared with a recorded digest; "" if none is needed
 }
@@ -211,7 +211,7 @@ type planner struct {
 	seen    *spool.Keys // the keys of all files that exist or may exist
 	uris    []string    // the URIs of files, in the order of the files
 	files   []observation
-	changed bool // whether a file differs from the recorded state, so that deleted resources must be searched
+	changed bool // whether a file differs from the recorded state, so that deleted resources must be looked for
 
 	spelled map[string]string // the URIs that an adopted publication uses for files, by path: see Deps.Spelled
 }
@@ -418,7 +418,7 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return d.complete(known.Digests)
 }
 
-// complete reports whether the digests include one by each configured algorithm.
+// complete reports whether the digests include a digest by each configured algorithm.
 func (d *Deps) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
@@ -479,7 +479,7 @@ type Result struct {
 	Clashes                   int64  // the number of resources that also belong to another set with another type or encoding; the values that this scan found are recorded
 	FirstClash                string // the URI of the first resource that the field Clashes counts
 	Gone                      int64  // the number of files that were deleted or excluded while the scan ran; they stay recorded until the next scan
-	Hashed                    int64  // bytes that were read for hashing
+	Hashed                    int64  // number of bytes that were read for hashing
 	Failures                  Failures
 	Excluded                  map[Reason]int64
 }

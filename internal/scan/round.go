@@ -39,7 +39,7 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // the jobs that have no result yet, in the order of the plan; its buffer lets workers continue during a large file or a transaction
+	order chan job  // the jobs that have no result yet, in the order of the plan; a buffered channel, so that workers continue during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
@@ -160,7 +160,7 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job and calls take with it. At the end of a round (the
+// pass waits for the result of a job, and passes it to take. At the end of a round (the
 // files of one transaction) it calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {

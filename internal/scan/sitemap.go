@@ -135,7 +135,7 @@ func (r *listReader) checkList(at string, h *resourcesync.Header) error {
 	case h.At.IsZero() && r.dated:
 		return fmt.Errorf("%s: expected an \"at\" attribute in the Resource List, found none", at)
 	case !h.At.IsZero() && h.At.Time().Before(r.since):
-		return fmt.Errorf("%s: the list describes the time %s, but an earlier scan read a list of %s", at, h.At, r.since.Format(time.RFC3339Nano))
+		return fmt.Errorf("%s: the list of %s is older than the list of %s that an earlier scan read", at, h.At, r.since.Format(time.RFC3339Nano))
 	}
 	return nil
 }

@@ -241,7 +241,7 @@ func (t *rowTaker) row(values []any) bool {
 	return !t.stopped
 }
 
-// set sets the field of the entry that belongs to the given column.
+// set sets that field of the entry to which the given column belongs.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil
