@@ -21,8 +21,8 @@ import (
 //go:embed about.html
 var pagesText string
 
-// pages are the HTML pages for people. They use no script and load nothing from other
-// hosts.
+// pages are the templates of the HTML pages, which use no scripts and load nothing from
+// other hosts.
 var pages = webpage.New("pages", pagesText, nil)
 
 const (
@@ -30,36 +30,35 @@ const (
 	// Source Description names all of them.
 	maxPageSets = 1000
 	// maxCountedSets is the largest number of sets for which the page about the Source
-	// shows how many resources each set has. With these numbers, every publication of a
-	// set has to write that page again.
+	// shows how many resources each set has. A page with these numbers is written again by
+	// each publication of any set.
 	maxCountedSets = 100
-	// maxLatest is the largest number of changes that a page shows.
+	// maxLatest is the largest number of changes on a page, which shows the latest ones.
 	maxLatest = 10
 )
 
-// aboutPage is the content of the page about a Source.
 type aboutPage struct {
 	About
 	Heading, BaseURL, Generator, DescriptionURI string
 	Copy                                        copyHint
-	Only                                        *setPage  // the only set; nil if there are several
+	Only                                        *setPage  // the set, if there is only one; otherwise nil
 	Sets                                        []setPage // sorted by name
 	More                                        int       // the number of sets that the page does not name
 	Links                                       []PageLink
 }
 
-// Several reports whether the page has a table of sets, because there are several.
+// Several reports whether the Source has more than one set.
 func (p aboutPage) Several() bool { return p.Only == nil }
 
-// setPage is the content of the page about a set. The page about the Source uses it for
-// each of its sets, too.
+// setPage is the content of the page about a set. The page about the Source shows a part of
+// it for each set.
 type setPage struct {
 	About
 	Heading, Name, BaseURL, Generator string
 	Page, CapabilityList              string // URIs
 	Source, SourceHeading             string // the URI and the heading of the page about the Source
 	Copy                              copyHint
-	Known                             bool // whether the numbers of resources and bytes are known, and are shown
+	Known                             bool // whether the page shows the numbers of resources and bytes
 	Resources, Bytes                  int64
 	At, ChangedAt                     time.Time
 	Latest                            []pageChange
@@ -68,7 +67,6 @@ type setPage struct {
 	Links                             []PageLink
 }
 
-// copyHint is the text on a page that says how to copy the collection.
 type copyHint struct {
 	Title, Command string
 	Licensed       bool // whether the publisher has stated a licence
@@ -81,14 +79,13 @@ type pageChange struct {
 	Name string // the URI without the base URL and without percent escapes
 }
 
-// LatestChange is a change that pages show.
+// LatestChange is one of the latest changes, which the HTML pages list.
 type LatestChange struct {
 	URI    string
 	Change resourcesync.Change
 	At     time.Time
 }
 
-// capabilityNames has for each capability its name and an explanation for people.
 var capabilityNames = map[resourcesync.Capability][2]string{
 	resourcesync.CapabilityResourceList:        {"Resource List", "all resources"},
 	resourcesync.CapabilityResourceDump:        {"Resource Dump", "all resources, packed as ZIP files"},
@@ -100,9 +97,9 @@ var capabilityNames = map[resourcesync.Capability][2]string{
 	resourcesync.CapabilityChangeDumpArchive:   {"Change Dump Archive", "earlier Change Dumps"},
 }
 
-// about writes the page about the Source, to which the Source Description links with
-// the relation describedby.
-func (m *maker) about(ctx context.Context, sets []string) error {
+// aboutSource writes the page about the Source, to which the Source Description links with
+// rel="describedby".
+func (m *maker) aboutSource(ctx context.Context, sets []string) error {
 	p := aboutPage{
 		About: m.p.About, Heading: m.sourceHeading(), BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.descriptionURI(),
 		Copy: copyHint{"Copy this collection", copyCommand(m.p.BaseURL, m.p.BaseURL, ""), m.p.About.Licence != ""},
@@ -120,8 +117,8 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 	return m.page(ctx, aboutKey, "about", p)
 }
 
-// setOnPage returns the content about one set for the page about the Source. If counted
-// is false it contains only the name of the set and a link.
+// setOnPage returns what the page about the Source shows of one set. If counted is false,
+// these are only the heading of the set and a link.
 func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
 	if set == m.l.set {
 		return m.setPage(m.l, m.policy.About, &m.pub), nil
@@ -137,8 +134,6 @@ func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPag
 	return m.setPage(l, pub.About, &pub), nil
 }
 
-// setPage returns the content of the page about a set. pub is the last publication of
-// that set.
 func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	p := setPage{
 		About: about, Heading: setHeading(about, l.set), Name: l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
@@ -162,8 +157,8 @@ func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	return p
 }
 
-// aboutSet writes the page about the set, to which the Capability List links with the
-// relation describedby.
+// aboutSet writes the page about the set, to which the Capability List links with
+// rel="describedby".
 func (m *maker) aboutSet(ctx context.Context, _ Update) error {
 	return m.page(ctx, m.l.page(), "set", m.setPage(m.l, m.policy.About, &m.pub))
 }
@@ -174,9 +169,7 @@ func (m *maker) page(ctx context.Context, key, name string, data any) error {
 	})
 }
 
-// sourceHeading returns the title of the Source, or its host and path if it has no
-// title.
-func (m *maker) sourceHeading() string { return cmp.Or(m.p.About.Title, place(m.p.BaseURL)) }
+func (m *maker) sourceHeading() string { return cmp.Or(m.p.About.Title, hostAndPath(m.p.BaseURL)) }
 
 func setHeading(a About, set string) string {
 	switch {
@@ -188,8 +181,7 @@ func setHeading(a About, set string) string {
 	return "Default set"
 }
 
-// place returns the host and path of a URL, for people.
-func place(uri string) string {
+func hostAndPath(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
 		return uri
@@ -197,8 +189,8 @@ func place(uri string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// copyCommand returns a command that copies a Source or set to a directory. The URI is
-// that of the Source or set, and the directory is named after both.
+// copyCommand returns a command that copies a Source or a set. The target directory in the
+// command is named after the host, the last element of the base URL's path, and the set.
 func copyCommand(base, uri, set string) string {
 	dir := "mirror"
 	if u, err := url.Parse(base); err == nil {
@@ -222,12 +214,12 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest returns the sequence changes unchanged. When a reader has read it to its
-// end, keepLatest stores the last maxLatest changes in *to, newest first. If there are
-// fewer, it adds those changes in older that are earlier than the time from.
-func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+// keepLatest yields the changes unchanged. After the last one, it stores the last maxLatest
+// changes in *to, newest first. If there are fewer, it also stores changes of the slice
+// older, as long as they happened before start.
+func keepLatest(to *[]LatestChange, older []LatestChange, start time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
-		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(from) })
+		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(start) })
 		slices.Reverse(last) // oldest first
 		for en, err := range changes {
 			if err == nil {

@@ -15,13 +15,12 @@ import (
 // maxAccept is the largest number of media ranges that are read from a request.
 const maxAccept = 100
 
-// representation is a file that is one of the representations of a generic URI (1.1
-// §14.3).
+// representation is a file that represents a generic URI in one media type (1.1 §14.3).
 type representation struct{ name, mediaType string }
 
 // negotiate answers a request for a generic URI with the representation that the client
-// prefers (RFC 9110 §12.5.1). If the client prefers several equally, it gets the first
-// of them. negotiate returns false if the URI has no representation.
+// prefers (RFC 9110 §12.5.1). If the client prefers several representations equally,
+// negotiate sends the first of them. It returns false if the URI has no representation.
 func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	all := h.representations(name)
 	if len(all) == 0 {
@@ -46,13 +45,12 @@ func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	return true
 }
 
-// representations returns the existing representations of a generic URI.
 func (h *handler) representations(name string) (all []representation) {
-	if h.o.Representations == nil || ofPublication(name) {
+	if h.o.Representations == nil || isDocument(name) {
 		return nil
 	}
 	for _, one := range h.o.Representations(name) {
-		if !plain(one) || h.hidden(one) || !exists(h.o.Dirs, one) {
+		if !isPlainPath(one) || h.isHidden(one) || !exists(h.o.Dirs, one) {
 			continue
 		}
 		t := h.label(one).Type

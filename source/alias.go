@@ -12,24 +12,23 @@ import (
 // writes copies of its documents to these keys, since readers know them. All fields may
 // be empty.
 type Aliases struct {
-	// Descriptions are the keys at which copies of the Source Description are written.
-	// Capability Lists link to the first copy with rel="up", since readers know the
-	// Source by the URI of that copy.
+	// Descriptions are the keys of the copies of the Source Description. The "up" link of
+	// each Capability List has the URI of the first copy, because readers have stored that
+	// URI as the URI of the Source.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
 
 // SetAliases are the additional keys of the documents of one set.
 type SetAliases struct {
-	// CapabilityList is the key by which readers know the set. The Source Description
-	// and the lists of the set link to it instead of the usual key. It is "" if there is
-	// no such key.
+	// CapabilityList is the key at which the other program wrote the Capability List. The
+	// Source Description and the lists of the set link to this key instead of the usual
+	// one. It is "" if the other program wrote no Capability List.
 	CapabilityList string   `json:"capability_list,omitempty"`
 	ResourceLists  []string `json:"resource_lists,omitempty"` // keys of copies of the Resource List or its index
 	ChangeLists    []string `json:"change_lists,omitempty"`   // keys of copies of the Change List or of the index of Change Lists
 }
 
-// keys returns all additional keys of the set.
 func (a SetAliases) keys() []string {
 	keys := slices.Concat(a.ResourceLists, a.ChangeLists)
 	if a.CapabilityList != "" {
@@ -65,8 +64,8 @@ func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())
 }
 
-// descriptionURI returns the URI by which readers know the Source: that of the first
-// additional key of the Source Description, or of its usual key if there is none.
+// descriptionURI returns the URI of the first additional key of the Source Description. If
+// there is none, it returns the URI of the usual key.
 func (l layout) descriptionURI() string {
 	if len(l.aliases.Descriptions) > 0 {
 		return l.uri(l.aliases.Descriptions[0])
@@ -74,8 +73,8 @@ func (l layout) descriptionURI() string {
 	return l.uri(descriptionKey)
 }
 
-// capabilityListURI returns the URI by which readers know the set: that of the
-// additional key of its Capability List, or of the usual key if there is none.
+// capabilityListURI returns the URI of the additional key of the set's Capability List. If
+// there is none, it returns the URI of the usual key.
 func (l layout) capabilityListURI() string {
 	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
 		return l.uri(key)
@@ -83,34 +82,33 @@ func (l layout) capabilityListURI() string {
 	return l.uri(l.capabilityList())
 }
 
-// copies adds copies of this publication's documents at the additional keys that readers
-// know.
-func (m *maker) copies() {
+// addCopies adds copies of this publication's documents at their additional keys.
+func (m *maker) addCopies() {
 	set := m.l.aliases.Sets[m.l.set]
 	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
 	if set.CapabilityList != "" {
 		m.copyTo(m.l.capabilityList(), []string{set.CapabilityList})
 	}
-	m.copyTo(m.key(resourcesync.CapabilityResourceList), set.ResourceLists)
-	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
+	m.copyTo(m.offeredKey(resourcesync.CapabilityResourceList), set.ResourceLists)
+	m.copyTo(m.offeredKey(resourcesync.CapabilityChangeList), set.ChangeLists)
 }
 
-// key returns the key of the document to which the Capability List links for the
+// offeredKey returns the key of the document to which the Capability List links for the
 // capability c.
-func (m *maker) key(c resourcesync.Capability) string {
+func (m *maker) offeredKey(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo adds copies, at the given keys, of the document whose key is of. It does
+// copyTo adds copies of the document with the key original at the given keys. It does
 // nothing if this publication does not write that document.
-func (m *maker) copyTo(of string, keys []string) {
-	d, ok := m.st.find(of)
+func (m *maker) copyTo(original string, keys []string) {
+	d, ok := m.st.find(original)
 	if !ok {
 		return
 	}
 	for _, key := range keys {
 		if _, written := m.st.find(key); !written {
-			m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
+			m.st.copy(original, Document{Key: key, Rank: max(d.Rank, rankFixed)})
 		}
 	}
 }

@@ -10,10 +10,9 @@ import (
 
 const archiveSuffix = "-archive"
 
-// retention decides about the lists and dumps of the set (its items): which ones move to
-// the archives, and which ones are old enough to be removed. It also writes the archives
-// and indexes that list them.
-func (m *maker) retention(ctx context.Context, u Update) error {
+// applyRetention moves old lists and dumps of the set to the archives or removes them. It
+// also writes the archives and the indexes of Change Lists and Change Dumps.
+func (m *maker) applyRetention(ctx context.Context, u Update) error {
 	if !m.shelf.all {
 		return nil
 	}
@@ -32,10 +31,10 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 		return err
 	}
 	for _, kind := range ListKinds {
-		if err := m.settle(ctx, slices.Clone(m.shelf.items[kind]), o[kind]); err != nil {
+		if err := m.recordRetention(ctx, slices.Clone(m.shelf.items[kind]), o[kind]); err != nil {
 			return err
 		}
-		if err := m.archive(ctx, kind); err != nil {
+		if err := m.writeArchive(ctx, kind); err != nil {
 			return err
 		}
 	}
@@ -43,8 +42,8 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps is called if the Update u switches dumps off. It withdraws the Change Dumps
-// and, unless u has a new one, the Resource Dump.
+// endDumps withdraws the Change Dumps. It also withdraws the Resource Dump, unless the
+// Update u has a new one.
 func (m *maker) endDumps(o offered, u Update) {
 	for i := range o[ItemChangeDump] {
 		o[ItemChangeDump][i].Current = false
@@ -57,16 +56,16 @@ func (m *maker) endDumps(o offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle records what retention has changed. It gets the items (lists or dumps) of one
-// kind as they were before and as they are after that, both in ascending order. It also
-// retires the keys to which no document links any more.
-func (m *maker) settle(ctx context.Context, before, after []Item) error {
+// recordRetention records how retention has changed the lists or dumps of one kind, and
+// retires the keys that are no longer needed. The slices before and after are in ascending
+// order of Number.
+func (m *maker) recordRetention(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
 		if len(after) > 0 && after[0].Number == was.Number {
 			is := after[0]
 			after = after[1:]
-			linked = m.linked(&is)
+			linked = m.neededKeys(&is)
 			if is.Current != was.Current || is.Archive != was.Archive {
 				m.shelf.put(is)
 			}
@@ -76,7 +75,7 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 				return err
 			}
 		}
-		for _, key := range m.linked(&was) {
+		for _, key := range m.neededKeys(&was) {
 			if !slices.Contains(linked, key) {
 				m.retire(key)
 			}
@@ -85,12 +84,11 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	return nil
 }
 
-// linked returns those keys of a list or dump to which another document may still link,
-// or whose files must be kept.
-func (m *maker) linked(it *Item) (keys []string) {
+// neededKeys returns those keys of a list or dump whose files must be kept.
+func (m *maker) neededKeys(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // packages are large and slow to download, so they are kept as long as their dump
+		return it.Keys // packages are large and take long to download, so they stay as long as their Resource Dump
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -106,8 +104,8 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropParts removes the packages of a Change Dump that was removed, and the patches of a
-// Change List that was removed.
+// dropParts removes the packages of a removed Change Dump, or the patches of a removed
+// Change List.
 func (m *maker) dropParts(ctx context.Context, it *Item) error {
 	packages, err := PackagesOf(ctx, m.p.Journal, m.l.set, it)
 	if err != nil {
@@ -121,12 +119,12 @@ func (m *maker) dropParts(ctx context.Context, it *Item) error {
 	return err
 }
 
-// archive writes the archive of one kind of document (Archives §3 to §6): as one
-// document, or as parts and an index. A list or dump in an archive never moves to
-// another part. A publication therefore rewrites only the last part, and also the first
-// part if its oldest entries are dropped. Documents keep linking to an archive that
-// exists, so it stays even if it becomes empty.
-func (m *maker) archive(ctx context.Context, kind ItemKind) error {
+// writeArchive writes the archive of one kind of document (Archives §3 to §6): as one
+// document, or as parts and an index. A list or dump in an archive never moves to another
+// part. A publication therefore rewrites only the last part, and also the first part if its
+// oldest entries are dropped. Documents keep linking to an archive that exists, so an
+// archive stays even if it becomes empty.
+func (m *maker) writeArchive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
 	var places []int64
@@ -148,7 +146,7 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 		return err
 	}
 	key := m.l.archive(kind)
-	gone, err := m.absent(ctx, key)
+	gone, err := m.anyAbsent(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -167,7 +165,6 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	return err
 }
 
-// partSize returns the largest number of entries in a part of an archive.
 func (m *maker) partSize() int64 {
 	if n := m.p.MaxEntries; n > 0 && n < resourcesync.MaxEntries {
 		return int64(n)
@@ -175,16 +172,15 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive. Parts are numbered from 1. The lists or dumps in
-// an archive are numbered from 1 as well, and a part contains all those from number
-// first to number last.
+// archivePart is a part of an archive. The parts and the archived lists or dumps are both
+// numbered from 1. A part contains the lists or dumps from number first to number last.
 type archivePart struct {
 	number      int64
-	first, last int64 // numbers in the archive
+	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf divides the items with the given ascending numbers in an archive into parts of
-// equal size.
+// partsOf divides an archive into parts with size numbers each. The ascending numbers of
+// the archived lists or dumps may have gaps.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -214,7 +210,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 	for _, part := range now {
 		key := partKey(m.l.archive(kind), part.number)
 		if len(before) > 1 && slices.Contains(before, part) {
-			if gone, err := m.absent(ctx, key); err != nil || !gone {
+			if gone, err := m.anyAbsent(ctx, key); err != nil || !gone {
 				if err != nil {
 					return err
 				}
@@ -231,7 +227,6 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 	return nil
 }
 
-// archiveDocument writes a whole archive, or one part of it.
 func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
 	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	if part {
@@ -244,8 +239,8 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 	return m.writeShort(ctx, doc, h, entries)
 }
 
-// archiveEntry returns the entry of an archive for a list or dump, whose document never
-// changes again.
+// archiveEntry returns the entry of a list or dump in an archive. Its "changefreq" is
+// "never", because archived lists and dumps stay unchanged.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))

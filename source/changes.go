@@ -11,10 +11,8 @@ import (
 	"instep/resourcesync"
 )
 
-// changes writes the Change Lists of the Update u, and the Change Dumps that belong to
-// them.
 func (m *maker) changes(ctx context.Context, u Update) error {
-	if err := m.noGap(u.Changes); err != nil {
+	if err := m.checkNoGap(u.Changes); err != nil {
 		return err
 	}
 	for i := range u.Changes {
@@ -38,15 +36,16 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 	return nil
 }
 
-// noGap returns an error unless the first Change List of an Update begins where the last
-// publication ended.
-func (m *maker) noGap(windows []Window) error {
+// checkNoGap returns an error if changes would be missing between the last publication and
+// the first Change List of an Update. That list must continue the open Change List or, if
+// the last one was closed, begin at its end.
+func (m *maker) checkNoGap(windows []Window) error {
 	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil
 	}
 	w := &windows[0]
 	switch open := m.last.ChangesUntil.IsZero(); {
-	case m.goesOn(w) && w.From.Equal(m.last.ChangesFrom):
+	case m.continuesLast(w) && w.From.Equal(m.last.ChangesFrom):
 	case !open && w.Number > m.last.ChangesNumber && w.From.Equal(m.last.ChangesUntil):
 	case open:
 		return fmt.Errorf("publishing: Change List %d from %s: expected it to continue the open Change List %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
@@ -73,8 +72,8 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// changeDocument writes the document of a Change List or Change Dump for the period w.
-// If that period is closed, changeDocument also writes the copy for the archive.
+// changeDocument writes the Change List or Change Dump for the period w. If that period is
+// closed, changeDocument also writes the copy for the archive.
 func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	h := m.header(resourcesync.Capability(it.Kind))
 	h.From, h.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(w.Until)
@@ -110,9 +109,9 @@ func (m *maker) allInProfile(changes iter.Seq2[resourcesync.Entry, error]) iter.
 	})
 }
 
-// inProfile converts the entry of a change to the version of ResourceSync that the
-// Policy selects. Readers of version 1.0 expect the time of a change in lastmod, since
-// that version has no datetime attribute (1.0 §12.1).
+// inProfile converts the entry of a change to the version of ResourceSync that the Policy
+// selects. Readers of version 1.0 expect the time of a change in "lastmod", since that
+// version has no "datetime" attribute (1.0 §12.1).
 func (m *maker) inProfile(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
@@ -124,8 +123,8 @@ func (m *maker) inProfile(en resourcesync.Entry) resourcesync.Entry {
 	return en
 }
 
-// RoundedUp returns the datetime of a change, rounded up to a second. Policy.ProfileBoth
-// makes this the lastmod of the change.
+// RoundedUp returns the datetime of a change, rounded up to a second. With
+// Policy.ProfileBoth it is the "lastmod" of the change.
 func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	second := d.Time().Truncate(time.Second)
 	if second.Before(d.Time()) {
@@ -134,7 +133,6 @@ func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(second)
 }
 
-// endsDumps reports whether the Update u switches Change Dumps off.
 func (m *maker) endsDumps(u Update) bool {
 	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
 }
@@ -173,8 +171,8 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	return m.changeDumpDocument(ctx, w, it, packages)
 }
 
-// dumpSoFar returns the Change Dump with the given number, as earlier publications have
-// left it, and its packages. If there is none it returns a new Change Dump.
+// dumpSoFar returns the Change Dump with the given number and its packages, as they are
+// already published. If there is no such dump, it returns a new one without packages.
 func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
 	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
 	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {
@@ -245,7 +243,8 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 		if err := m.writeShort(ctx, Document{Key: index, Rank: rankIndexes}, h, entries); err != nil {
 			return err
 		}
-		// An index stays once it exists: readers may have stored its URI.
+		// The Capability List keeps linking to an index that exists, because readers may
+		// have stored its URI.
 		if len(entries) > 1 || m.last.Offer(c) == m.l.uri(index) {
 			only = index
 		}

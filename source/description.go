@@ -15,16 +15,16 @@ import (
 // unknown relations (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description writes the Source Description if its content has changed, and the page
-// about the Source if its content may have changed. As long as that page shows the
-// numbers of the sets, every publication rewrites it.
+// description writes the Source Description if its content has changed, and the page about
+// the Source if its content may have changed. If that page shows how many resources each
+// set has, every publication rewrites it.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
 		return err
 	}
 	keys := append([]string{descriptionKey, aboutKey, wellKnownKey}, m.l.aliases.Descriptions...)
-	gone, err := m.absent(ctx, keys...)
+	gone, err := m.anyAbsent(ctx, keys...)
 	if err != nil {
 		return err
 	}
@@ -41,11 +41,11 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 			return err
 		}
 	}
-	return m.about(ctx, sets)
+	return m.aboutSource(ctx, sets)
 }
 
-// sourceSum returns a digest of the settings that the Source Description and the page
-// about the Source depend on.
+// sourceSum returns a digest of the settings on which the Source Description and the page
+// about the Source depend.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
@@ -53,9 +53,9 @@ func (m *maker) sourceSum() (Sum, error) {
 }
 
 // describe writes the Source Description, which links to the Capability List of each set
-// (1.1 §8), and a copy for the well-known URI (1.1 §6.3). If the base URL is not the
-// root of its host, the copy has the well-known path below the base URL, where many
-// readers look, too.
+// (1.1 §8), and a copy for the well-known URI (1.1 §6.3). If the base URL is not the root
+// of its host, the copy has the well-known path below the base URL, where many readers look
+// as well.
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
@@ -76,12 +76,12 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	}
 }
 
-// wellKnown writes the copy of the Source Description at its well-known path. If the
-// base URL has a path this copy is optional, so a file that another program has written
-// there stays.
+// wellKnown writes the copy of the Source Description at its well-known path. If the base
+// URL has a path, this copy is optional. In that case a file that another program wrote at
+// the well-known path stays.
 func (m *maker) wellKnown(ctx context.Context) error {
 	if !m.l.atRoot() {
-		foreign, err := m.foreign(ctx, wellKnownKey)
+		foreign, err := m.isForeign(ctx, wellKnownKey)
 		if err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
 	return entries
 }
 
-// sets returns the sorted names of the sets that are published, and that of the set in
-// this publication.
+// sets returns the sorted names of the set of this publication and of those configured sets
+// that are already published.
 func (m *maker) sets(ctx context.Context) ([]string, error) {
 	published, err := m.p.Journal.Sets(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	}
 	h := m.header(resourcesync.CapabilityResourceDump)
 	h.At, h.Completed = resourcesync.DatetimeOf(d.At), resourcesync.DatetimeOf(d.Completed)
-	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest), dir: m.l.packages(m.pub.ID)[0]}
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest), dir: m.l.packagePrefixes(m.pub.ID)[0]}
 	k.header.At, k.header.Completed = h.At, h.Completed
 	if err := k.pack(ctx, d.Bitstreams); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	if from.Before(w.From) {
 		from = w.From
 	}
-	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), dir: m.l.packages(m.pub.ID)[1], earlier: m.packages}
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), dir: m.l.packagePrefixes(m.pub.ID)[1], earlier: m.packages}
 	k.header.From, k.until = resourcesync.DatetimeOf(from), resourcesync.DatetimeOf(w.Until)
 	if err := k.pack(ctx, w.Fresh); err != nil {
 		return nil, err
@@ -71,7 +71,6 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	return k.items, nil
 }
 
-// writeManifest writes the manifest of a package with the given members.
 func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
 	entries := make([]resourcesync.Entry, len(members))
 	for i := range members {
@@ -81,8 +80,8 @@ func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) er
 	return err
 }
 
-// memberOf returns the nth member of a package, counted from 1, for a bitstream. The
-// member for a deletion has no bytes and therefore no path.
+// memberOf returns a bitstream as the nth member of a package, counted from 1. A deletion
+// has no bytes and therefore no path.
 func memberOf(b Bitstream, n int) pack.Member {
 	b.Path = ""
 	if b.Open != nil {

@@ -28,8 +28,8 @@ type packer struct {
 	items   []Item                // the packages that this packer has written
 
 	members []pack.Member // the members of the next package, except patches
-	patches []pack.Member // the patches to which these members link
-	bytes   int64         // the total length of members and patches
+	patches []pack.Member // the patches to which the members of the next package link
+	bytes   int64         // the total length of members and patches in bytes
 	trial   *resourcesync.Encoder
 }
 
@@ -53,30 +53,28 @@ func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) erro
 	return k.end(ctx, nil)
 }
 
-// add adds a bitstream to the current package, or to a new one if the current one is
-// full.
 func (k *packer) add(ctx context.Context, b Bitstream) error {
 	if k.bytes > 0 && b.Open != nil && k.bytes+b.Length.Int64() > k.limit() {
 		if err := k.end(ctx, &b.Entry); err != nil {
 			return err
 		}
 	}
-	err := k.take(b)
+	err := k.addMember(b)
 	if errors.Is(err, resourcesync.ErrFull) {
 		if err := k.end(ctx, &b.Entry); err != nil {
 			return err
 		}
-		err = k.take(b)
+		err = k.addMember(b)
 	}
 	return err
 }
 
 func (k *packer) limit() int64 { return cmp.Or(max(k.m.policy.PackageBytes, 0), defaultPackageBytes) }
 
-// take adds a bitstream to the current package. To know whether the manifest has room
-// for the entry, take first encodes it into a trial manifest that is not stored. If
-// there is no room it returns resourcesync.ErrFull.
-func (k *packer) take(b Bitstream) error {
+// addMember adds a bitstream to the current package. It returns resourcesync.ErrFull if the
+// manifest has no room for the entry. To find this out, it encodes the entry into a trial
+// manifest that is not stored.
+func (k *packer) addMember(b Bitstream) error {
 	if k.trial == nil {
 		enc, err := resourcesync.NewEncoder(io.Discard, k.trialHeader(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
 		if err != nil {
@@ -100,8 +98,8 @@ func (k *packer) take(b Bitstream) error {
 	return nil
 }
 
-// trialHeader returns the header of the trial manifest. The end of its period is not
-// known yet, so trialHeader uses the longest possible value.
+// trialHeader returns the header of the trial manifest. The end of the manifest's period is
+// not known yet, so trialHeader uses a time with the longest possible text.
 func (k *packer) trialHeader() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
@@ -110,11 +108,11 @@ func (k *packer) trialHeader() resourcesync.Header {
 	return h
 }
 
-// end writes the current package. next is the first entry of the package after it, or
-// nil if it is the last package.
+// end writes the current package. next is the first entry of the following package, or nil
+// if there is none.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.earlier+len(k.items) >= maxPackages {
-		return fmt.Errorf("publishing: more than %d packages: expected fewer packages of more than %d bytes each", len(k.items), k.limit())
+		return fmt.Errorf("publishing: the resources need more than %d packages of %d bytes: expected larger packages", len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
 		k.header.Until = k.periodEnd(next)
@@ -136,8 +134,6 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	return nil
 }
 
-// periodEnd returns the end of the period of the current package. next is the first
-// entry of the package after it, or nil.
 func (k *packer) periodEnd(next *resourcesync.Entry) resourcesync.Datetime {
 	switch {
 	case next != nil:
@@ -156,7 +152,7 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	placed, err := k.place(ctx, zip, copied)
+	placed, err := k.writePackage(ctx, zip, copied)
 	if err != nil {
 		copied.Discard()
 		return Item{}, err
@@ -174,16 +170,16 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// place writes the current package, and a copy of its manifest to the writer copied. In
-// a preview it reads no bytes, and reports the total length of the members as the length
-// of the package.
-func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Document, error) {
+// writePackage writes the current package, and a copy of its manifest to the writer copied.
+// A preview reads no bytes, and takes the total length of the members as the length of the
+// package.
+func (k *packer) writePackage(ctx context.Context, key string, copied io.Writer) (Document, error) {
 	if k.m.preview() {
 		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}
 		k.m.st.docs = append(k.m.st.docs, doc)
 		return doc, writeManifest(copied, k.header, k.members)
 	}
-	return k.m.place(ctx, key, func(w io.Writer) error {
+	return k.m.placePackage(ctx, key, func(w io.Writer) error {
 		_, err := new(pack.Writer).Write(ctx, w, func(inside io.Writer) error {
 			return writeManifest(io.MultiWriter(inside, copied), k.header, k.members)
 		}, slices.Concat(k.members, k.patches))

@@ -10,14 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes is the largest size of the Change List at a fixed name. The size is
-// estimated from that of the lists whose changes it has, but their entries may become
-// longer in another profile. Therefore maxFixedBytes is below the limit of the standard.
+// maxFixedBytes is the largest estimated size of the Change List at a fixed name. The
+// estimate is the total size of the Change Lists that it combines. Entries may become
+// longer if the profile has changed, so maxFixedBytes is below the limit of the standard.
 const maxFixedBytes = 45_000_000
 
 // fixedChanges writes the Change List at a fixed name. It has the changes of the newest
 // current Change Lists, as many as fit into one document. It is written after all other
-// documents: a reader that follows its up link finds documents that include its changes.
+// documents, so that its "up" link leads to documents that include its changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -40,9 +40,9 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	return err
 }
 
-// newestLists returns those Change Lists, oldest first, whose changes the list at a
-// fixed name contains: the newest one, and earlier ones as long as there is room and
-// their files are unchanged.
+// newestLists returns the Change Lists that the list at a fixed name combines, oldest
+// first: the newest one, and earlier ones as long as they fit and their files are
+// unchanged.
 func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	current, err := m.currentLists(ctx)
 	if err != nil || len(current) == 0 {
@@ -70,8 +70,8 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	return current[first:], nil
 }
 
-// currentLists returns the current Change Lists. It leaves out those that did not fit
-// into the list at a fixed name when that was last written.
+// currentLists returns the current Change Lists. It leaves out those that did not fit into
+// the list at a fixed name when it was last written.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {

@@ -20,9 +20,9 @@ import (
 
 // HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
-	// Dirs are the directories to serve. A file is served from the first directory that
-	// has it. The directories should not follow links that lead out of them. Unlike
-	// os.Root.FS they may have names that are not UTF-8.
+	// Dirs are the directories to serve. A file is served from the first directory that has
+	// it. An FS should refuse symbolic links that lead out of its directory. Unlike in
+	// os.Root.FS, file names need not be UTF-8.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
@@ -66,7 +66,7 @@ const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-
 
 const (
 	cacheForever = "public, max-age=31536000, immutable"
-	cacheNever   = "no-cache" // clients may cache it but must revalidate
+	cacheNever   = "no-cache" // clients may cache the response, but must revalidate it
 )
 
 // maxRanges is the largest number of byte ranges in a request. If a request has more,
@@ -107,14 +107,14 @@ type handler struct {
 	site siteInfo
 }
 
-// published returns what is published now. It reads this again only after a change, and
-// reports a read error only once.
+// published returns the publication that is served now. It reads the documents again only
+// after a change, and therefore reports a read error only once.
 func (h *handler) published() Published {
 	now := stamps(h.o.Dirs)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.site.stamp != now {
-		h.site = siteInfo{now, h.read()}
+		h.site = siteInfo{now, h.readPublished()}
 	}
 	return h.site.published
 }
@@ -123,11 +123,10 @@ func (h *handler) published() Published {
 // publication, because the cache depends on the Source Description, and sitemaps can
 // change without it.
 func (h *handler) sitemaps() string {
-	return h.read().Sitemaps()
+	return h.readPublished().Sitemaps()
 }
 
-// read reads what is published now. It passes an error to Report.
-func (h *handler) read() Published {
+func (h *handler) readPublished() Published {
 	p, err := ReadPublished(h.o.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.o.Report(err)
@@ -139,9 +138,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
 
-// answer answers a request. It calls first before it looks for a file; if first returns
-// true, the request was answered.
-func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
+// answer answers a request. It calls answerFirst before it looks for a file; if answerFirst
+// returns true, the request was answered.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, answerFirst func(*response) bool) {
 	out := newResponse(w, h.o.Now)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -156,14 +155,14 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 		http.Error(out, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
 		return
 	}
-	if first(out) {
+	if answerFirst(out) {
 		return
 	}
-	name, ok := h.name(r.URL)
+	name, ok := h.fileName(r.URL)
 	switch {
 	case r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)):
 		robots(out, r, h.sitemaps())
-	case h.front(r.URL.Path) && !(ok && exists(h.o.Dirs, name)) && exists(h.o.Dirs, aboutKey):
+	case h.isEntryPage(r.URL.Path) && !(ok && exists(h.o.Dirs, name)) && exists(h.o.Dirs, aboutKey):
 		out.Header().Set("Cache-Control", cacheNever)
 		http.Redirect(out, r, h.pathOf(aboutKey), http.StatusFound)
 	case !ok:
@@ -177,9 +176,8 @@ func notFound(w http.ResponseWriter) {
 	http.Error(w, "404: no such file in this collection", http.StatusNotFound)
 }
 
-// front reports whether a URL path is that of the entry page: the root of the host or
-// the base URL.
-func (h *handler) front(urlPath string) bool {
+// isEntryPage reports whether a URL path is the root of the host or the base URL.
+func (h *handler) isEntryPage(urlPath string) bool {
 	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
 }
 
@@ -196,11 +194,11 @@ func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
 
-// name returns the path of the file at a URL. It returns false if the URL is not below
+// fileName returns the path of the file at a URL. It returns false if the URL is not below
 // the prefix, is hidden, or has elements that could lead out of the directory. The
-// well-known URI of the host means the Source Description, even if it is not below the
+// well-known URI of the host stands for the Source Description, even if it is not below the
 // prefix.
-func (h *handler) name(u *url.URL) (string, bool) {
+func (h *handler) fileName(u *url.URL) (string, bool) {
 	if u.Path == "/"+wellKnownKey && h.o.Prefix != "/" {
 		return descriptionKey, true
 	}
@@ -215,15 +213,15 @@ func (h *handler) name(u *url.URL) (string, bool) {
 	if name == "" || strings.HasSuffix(name, "/") {
 		name += "index.html"
 	}
-	if !plain(name) || h.hidden(name) {
+	if !isPlainPath(name) || h.isHidden(name) {
 		return "", false
 	}
 	return name, true
 }
 
-// plain reports whether a path has no empty, "." or ".." elements. Unlike fs.ValidPath
-// it accepts names that are not UTF-8, which old archives contain.
-func plain(name string) bool {
+// isPlainPath reports whether a path has no empty, "." or ".." elements. Unlike
+// fs.ValidPath it accepts names that are not UTF-8, which old archives contain.
+func isPlainPath(name string) bool {
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == "" || segment == "." || segment == ".." {
 			return false
@@ -232,8 +230,7 @@ func plain(name string) bool {
 	return true
 }
 
-// hidden reports whether a path must not be served.
-func (h *handler) hidden(name string) bool {
+func (h *handler) isHidden(name string) bool {
 	if name == wellKnownKey {
 		return false
 	}
@@ -289,7 +286,7 @@ func (h *handler) send(w *response, r *http.Request, name, variant string) {
 		header.Set("Cache-Control", cacheForever)
 	}
 	header.Set("ETag", etag(info, variant))
-	h.link(header, name)
+	h.addLinks(header, name)
 	for _, l := range label.Links {
 		if len(header["Link"]) < maxLinks {
 			header.Add("Link", linkHeader(&l))
@@ -361,31 +358,31 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 	return mediatype.Sniff(prefix), nil
 }
 
-// etag returns a strong validator, which consists of the size and the modification time
-// of a file. Rewriting a file changes that time.
+// etag returns a strong validator, which consists of the size and the modification time of
+// a file. Rewriting the file changes the modification time.
 func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
-// label returns the Label of a file. Documents of the publication have none.
+// label returns the Label of a file. A document of the publication has an empty Label.
 func (h *handler) label(name string) Label {
-	if h.o.Label == nil || ofPublication(name) {
+	if h.o.Label == nil || isDocument(name) {
 		return Label{}
 	}
 	return h.o.Label(name)
 }
 
-// ofPublication reports whether a path is that of a document of the publication, and not
-// of a resource.
-func ofPublication(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
+// isDocument reports whether a path is that of a document of the publication, and not of a
+// resource.
+func isDocument(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
 // maxLinks is the largest number of Link headers in an answer.
 const maxLinks = 16
 
-// link adds Link headers to those Capability Lists that exist and cover the resource
+// addLinks adds a Link header for each Capability List that exists and covers the resource
 // (1.1 §6.3.3).
-func (h *handler) link(header http.Header, name string) {
-	if ofPublication(name) {
+func (h *handler) addLinks(header http.Header, name string) {
+	if isDocument(name) {
 		return
 	}
 	for _, s := range h.sets() {

@@ -71,14 +71,12 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// hostPage is the content of a page that lists the publications of a host.
 type hostPage struct {
 	Heading, Generator string
 	Sites              []string // the paths of the pages about the publications
 	Links              []PageLink
 }
 
-// front answers with an HTML page that lists the publications of the host.
 func (h *hostHandler) front(w http.ResponseWriter) {
 	p := hostPage{Heading: "Collections on this host"}
 	for _, s := range h.sites {
@@ -107,9 +105,9 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the merged Source Description. It merges again after a site has
-// changed. If the Source Description of a site cannot be read it returns an error:
-// without the sets of that site, readers would think that they were deleted.
+// describe returns the merged Source Description. It merges again after a site has changed.
+// If the Source Description of a site cannot be read, it returns an error, because readers
+// would regard the sets of that site as deleted.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {
@@ -141,7 +139,6 @@ type hostDescription struct {
 	many  bool                 // whether an index is needed, because there are too many sets or the Source Description of a site is an index
 }
 
-// add adds the Source Description of a site.
 func (d *hostDescription) add(dirs []fs.FS) error {
 	info, err := overlaidInfo(dirs)
 	if err != nil {

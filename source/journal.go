@@ -35,13 +35,11 @@ var _ Journal = (*BucketJournal)(nil)
 // publications yet.
 func NewJournal(b blob.Bucket) *BucketJournal { return &BucketJournal{bucket: b} }
 
-// lastRecord records the last committed publication of a set.
 type lastRecord struct {
 	Publication Publication
 	Done        bool
 }
 
-// documentRecord is the record about a document that we have written.
 type documentRecord struct {
 	Document    Document
 	Publication int64     // the id of the publication that last wrote the document
@@ -58,7 +56,6 @@ const (
 	setsPrefix    = "sets/"
 )
 
-// setKey returns that part of a key which names a set.
 func setKey(set string) string {
 	if set == "" {
 		return "set"
@@ -85,8 +82,8 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. It writes the record that says Done last. If Done is
-// interrupted, Recover therefore calls it again.
+// Done implements Journal. It writes the record that marks the publication as done last, so
+// that Recover repeats a Done that was interrupted.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
 	if err != nil {
@@ -94,7 +91,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless without the next record: Expired ignores keys without a record of their document
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless if the program stops before the next record is written: Expired ignores this key then
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -171,7 +168,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 func (j *BucketJournal) Sets(ctx context.Context) ([]string, error) {
 	keys, err := j.keys(ctx, publishedAs)
 	for i, key := range keys {
-		keys[i] = "" // the default set, whose key has no slash
+		keys[i] = "" // the name of the default set, whose key has no slash
 		if name, named := strings.CutPrefix(key, publishedAs+setsPrefix); named {
 			keys[i] = name
 		}
@@ -240,7 +237,6 @@ func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool
 	return v, true, nil
 }
 
-// recordWriter adds records to a batch.
 type recordWriter struct {
 	ctx   context.Context
 	batch blob.Batch

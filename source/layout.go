@@ -42,8 +42,7 @@ const (
 	rankFixedChanges // Change List at a fixed name: no document links to it, and some clients read nothing else
 )
 
-// nameForm matches the valid names of sets. A name becomes part of keys and URIs without
-// change.
+// nameForm matches the valid names of sets. Keys and URIs contain these names unchanged.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // CheckSet returns an error if name is not a valid name of a set. The default set has the
@@ -111,31 +110,25 @@ func (l layout) changeList(number int64) string {
 	return fmt.Sprintf("%schanges/%d.xml", l.dir(), number)
 }
 
-// resourceList returns the key of the Resource List, or of its index, that the
-// publication with the given id has written.
 func (l layout) resourceList(generation int64) string {
 	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
 }
 
-// changeDump returns the key of the Change Dump that belongs to a Change List.
 func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
 }
 
-// changeIndex returns the key of the index of the current Change Lists or Change Dumps.
 func (l layout) changeIndex(kind ItemKind) string {
 	return fmt.Sprintf("%s%s-index.xml", l.dir(), kind)
 }
 
-// resourceDump returns the key of the Resource Dump, or of its index, that the
-// publication with the given id has written.
 func (l layout) resourceDump(generation int64) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
 }
 
-// packages returns two prefixes of keys for the publication with the given id: that of
-// the packages of its Resource Dump, and that of the packages of Change Dumps.
-func (l layout) packages(id int64) [2]string {
+// packagePrefixes returns the prefix of the keys of the Resource Dump's packages, and that
+// of the Change Dumps' packages, for the publication with the given id.
+func (l layout) packagePrefixes(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
@@ -145,10 +138,8 @@ func partKey(key string, n int64) string {
 	return fmt.Sprintf("%s-%05d.xml", strings.TrimSuffix(key, ".xml"), n)
 }
 
-// isPackage reports whether a key is that of a package.
 func isPackage(key string) bool { return strings.HasSuffix(key, ".zip") }
 
-// archive returns the key of an archive or its index.
 func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
@@ -158,14 +149,12 @@ func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
 
-// mapFile returns the key of a Resource Map file.
 func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 
-// page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList returns the key of the copy of the current Resource List. This key
-// is always the same, and robots.txt names it.
+// fixedResourceList returns the key of the copy of the current Resource List. The key is
+// the same in every publication, and robots.txt names it.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
 // fixedChangeList returns the key of the Change List at a fixed name, for clients that poll
@@ -191,7 +180,6 @@ func (l layout) stagePrefix() string {
 	return "set/" + l.set + "/"
 }
 
-// owns reports whether a key is that of a document of this set.
 func (l layout) owns(key string) bool {
 	if l.set == "" {
 		return !strings.HasPrefix(key, root+"sets/")
@@ -199,7 +187,6 @@ func (l layout) owns(key string) bool {
 	return strings.HasPrefix(key, l.dir())
 }
 
-// atRoot reports whether the base URL is the root of its host.
 func (l layout) atRoot() bool {
 	u, err := url.Parse(l.base)
 	return err == nil && u.Path == "/"

@@ -41,9 +41,8 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.sitemapEntries)
 }
 
-// members are the resources of a snapshot. If their entries in the plain sitemap fit
-// into one document, members keeps these entries in memory. Most sets are therefore read
-// once and not twice.
+// members reads the resources of a snapshot. It keeps their sitemap entries in memory if
+// these fit into one sitemap, so that most sets are read once and not twice.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
 	bytes int64 // the total length of the resources that listEntries has yielded
@@ -51,7 +50,6 @@ type members struct {
 	kept  []plainMember // the entries for the plain sitemap; nil if there are more than resourcesync.MaxEntries
 }
 
-// plainMember is the entry of a resource in a plain sitemap.
 type plainMember struct {
 	loc     string
 	lastMod resourcesync.Datetime
@@ -93,7 +91,7 @@ func (s *members) sitemapEntries(yield func(resourcesync.Entry, error) bool) {
 // sitemap writes the plain sitemap. Its entries have only a URL and lastmod, because
 // search engines reject elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
-	foreign, err := m.foreign(ctx, m.l.sitemap(false))
+	foreign, err := m.isForeign(ctx, m.l.sitemap(false))
 	if err != nil {
 		return err
 	}
@@ -113,8 +111,7 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	return nil
 }
 
-// foreign reports whether there is a file at key that we did not write.
-func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
+func (m *maker) isForeign(ctx context.Context, key string) (bool, error) {
 	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // no file has the length -1, so no file is equal
 	if errors.As(err, new(*NotOursError)) {
 		return true, nil

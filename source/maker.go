@@ -20,7 +20,7 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the new publication, as far as it has been made
+	pub    Publication // the new publication, which the steps of make fill
 	shelf  shelf
 
 	marked   bool // whether the mark for the packages was written; see markName
@@ -39,21 +39,21 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers, m.pub.About = slices.Clone(last.Offers), u.Policy.About
 	steps := []func(context.Context, Update) error{
-		m.info, m.history, m.patches, m.changes, m.snapshot, m.dump, m.maps, m.retention, m.capabilityList, m.aboutSet, m.description, m.fixedChanges,
+		m.info, m.history, m.patches, m.changes, m.snapshot, m.dump, m.maps, m.applyRetention, m.capabilityList, m.aboutSet, m.description, m.fixedChanges,
 	}
 	for _, step := range steps {
 		if err := step(ctx, u); err != nil {
 			return Publication{}, err
 		}
 	}
-	m.copies()
+	m.addCopies()
 	slices.SortStableFunc(st.docs, func(a, b Document) int { return a.Rank - b.Rank })
 	m.pub.Documents = st.docs
 	m.pub.Items, m.pub.Dropped = m.shelf.changes()
 	return m.pub, nil
 }
 
-// header returns the header of a document with the given capability. It has the up link
+// header returns the header of a document with the given capability. It has the "up" link
 // and, if an archive of such documents exists, a link to that archive (Archives §2.2).
 func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	h := m.l.header(c)
@@ -63,7 +63,7 @@ func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	return h
 }
 
-// header returns the header of a document with the given capability. It has a link up to
+// header returns the header of a document with the given capability. It has an "up" link to
 // the Capability List of the set.
 func (l layout) header(c resourcesync.Capability) resourcesync.Header {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
@@ -83,7 +83,6 @@ func (m *maker) offer(c resourcesync.Capability, key string) {
 	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
 }
 
-// withdraw removes the capability c from the Capability List.
 func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
@@ -92,8 +91,7 @@ func (m *maker) withdraw(c resourcesync.Capability) {
 // Sweep may later remove them.
 func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, keys...) }
 
-// absent reports whether the bucket has nothing at one or more of the given keys.
-func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
+func (m *maker) anyAbsent(ctx context.Context, keys ...string) (bool, error) {
 	missing, err := Absent(ctx, m.p.Bucket, keys...)
 	return len(missing) > 0, err
 }

@@ -38,9 +38,9 @@ type MapFile struct {
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set. Write encodes it. all are the maps
-// in the order in which Maps.All yielded them, and changed is the time at which a map
-// was last added, changed or removed.
+// MapList is a document that lists the maps of a set. Write encodes it. all has the maps in
+// the order in which Maps.All yielded them, and changed is the time at which a map was last
+// added, changed or removed.
 type MapList struct {
 	Name  string
 	Write func(w io.Writer, all []MapState, changed time.Time) error
@@ -76,8 +76,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// The new time must be later than the previous one, and times in RSS have whole
-	// seconds.
+	// The new time must be later than the last one, even though RSS has only whole seconds.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)
@@ -107,7 +106,6 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	return m.mapLists(ctx, u.Maps, all, anew, changed)
 }
 
-// mapItems returns the Resource Maps that are published, by their names.
 func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	items := map[string]Item{}
 	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemMap, 0) {
@@ -127,7 +125,7 @@ func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Tim
 		keys[i] = m.l.mapFile(f.Name)
 	}
 	if was.SHA256 == one.Sum && slices.Equal(was.Keys, keys) {
-		gone, err := m.absent(ctx, keys...)
+		gone, err := m.anyAbsent(ctx, keys...)
 		if err != nil || !gone {
 			return was, false, err
 		}
@@ -157,7 +155,7 @@ func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew b
 			keys = append(keys, m.l.mapFile(l.Name))
 		}
 	}
-	gone, err := m.absent(ctx, keys...)
+	gone, err := m.anyAbsent(ctx, keys...)
 	if err != nil || !anew && !gone && slices.Equal(keys, m.last.MapListKeys) {
 		return err
 	}
@@ -176,7 +174,6 @@ func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew b
 	return nil
 }
 
-// uris returns the URIs of the documents at the given keys.
 func (m *maker) uris(keys []string) []string {
 	uris := make([]string, len(keys))
 	for i, key := range keys {
@@ -185,7 +182,6 @@ func (m *maker) uris(keys []string) []string {
 	return uris
 }
 
-// subtract returns the keys that are not among others.
 func subtract(keys, others []string) (left []string) {
 	for _, key := range keys {
 		if !slices.Contains(others, key) {

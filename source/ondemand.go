@@ -21,10 +21,10 @@ type PackageData interface {
 	// Resources yields those of the resources with the given URIs that are in the set
 	// now. The error is ErrNoSet if the set is not published.
 	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
-	// Changes yields the changes of a set since the time from, oldest first. If a
-	// resource has changed several times, the last change is enough. The error is
-	// ErrNoSet, or ErrForgotten if not all changes since that time are still recorded.
-	Changes(ctx context.Context, set string, from time.Time) iter.Seq2[Bitstream, error]
+	// Changes yields the changes of a set since the time start, oldest first. If a resource
+	// has changed several times, the last change is enough. The error is ErrNoSet, or
+	// ErrForgotten if not all changes since start are still recorded.
+	Changes(ctx context.Context, set string, start time.Time) iter.Seq2[Bitstream, error]
 }
 
 // Errors that a PackageData returns.
@@ -34,8 +34,8 @@ var (
 )
 
 // OnDemand configures NewPackageHandler, an extension of Instep that standard readers do
-// not need (docs/on-demand.md). Data, BaseURL and Now are required. A limit that is 0
-// has its default.
+// not need (docs/on-demand.md). Data, BaseURL and Now are required. A limit of 0 means its
+// default.
 type OnDemand struct {
 	Data    PackageData
 	BaseURL string // the base URL in the form that ParseBaseURL returns
@@ -49,10 +49,9 @@ type OnDemand struct {
 }
 
 // NewPackageHandler answers a POST request with a package: a ZIP file with the requested
-// resources, or with those that have changed since a given time, and a manifest (1.1
-// §11.2, §13.2). The package is streamed and not stored. The limits in o bound its size
-// and the memory used. The handler refuses requests that a page of another origin makes
-// a browser send.
+// resources, or with those that have changed since a given time, and a manifest (1.1 §11.2,
+// §13.2). The package is streamed and not stored. The limits in o bound its size and the
+// memory used. The handler refuses requests that browsers send from pages of other origins.
 func NewPackageHandler(o OnDemand) http.Handler {
 	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
 	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
@@ -143,7 +142,6 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 	return err
 }
 
-// collect returns the header of the manifest and the members of the package.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
 	var header resourcesync.Header

@@ -22,12 +22,12 @@ type wantedPackage struct {
 	from time.Time // From, read
 }
 
-// bytesOfURI is the number of bytes by which a request may be longer for each URI.
-const bytesOfURI = 512
+// bytesPerURI is the number of bytes that a request may have for each URI.
+const bytesPerURI = 512
 
 // read parses a request: a JSON object, or a form with the same field names.
 func (h *onDemand) read(r *http.Request) (wantedPackage, error) {
-	bound := int64(h.Entries)*bytesOfURI + bytesOfURI
+	bound := int64(h.Entries)*bytesPerURI + bytesPerURI
 	if r.ContentLength > bound {
 		return wantedPackage{}, tooLong(bound)
 	}
@@ -90,7 +90,7 @@ func readForm(r io.Reader) (wanted wantedPackage, err error) {
 		case name == "from" && len(values) == 1:
 			wanted.From = values[0]
 		default:
-			return wanted, refuse(http.StatusBadRequest, "field %q: expected uris, or set and from, once each", name)
+			return wanted, refuse(http.StatusBadRequest, "field %q: expected one of uris, set and from, the last two only once", name)
 		}
 	}
 	return wanted, nil

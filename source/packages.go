@@ -20,8 +20,8 @@ import (
 // packages.
 const markName = "packages"
 
-// place writes a package to its key. It must not be called in a preview.
-func (m *maker) place(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
+// placePackage writes a package to its key. It must not be called in a preview.
+func (m *maker) placePackage(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
 	if err := m.mark(ctx); err != nil {
 		return Document{}, err
 	}
@@ -55,13 +55,13 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	return d.doc, nil
 }
 
-// mark writes the mark (see markName) before the first package. It returns a
-// *NotOursError if the directories of the packages already contain something.
+// mark writes the mark (see markName) before the first package. It returns a *NotOursError
+// if the directories for the packages are not empty.
 func (m *maker) mark(ctx context.Context) error {
 	if m.marked {
 		return nil
 	}
-	for _, dir := range m.l.packages(m.pub.ID) {
+	for _, dir := range m.l.packagePrefixes(m.pub.ID) {
 		for info, err := range m.p.Bucket.List(ctx, dir) {
 			if err != nil {
 				return fmt.Errorf("looking at %q: %w", dir, err)
@@ -90,7 +90,7 @@ func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, comm
 		return nil
 	}
 	var keys []string
-	for _, dir := range l.packages(id) {
+	for _, dir := range l.packagePrefixes(id) {
 		for info, err := range p.Bucket.List(ctx, dir) {
 			if err != nil {
 				return fmt.Errorf("looking for packages of an unfinished publication: %w", err)

@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// patchesOf is the number of consecutive changes whose patches are in one directory.
-const patchesOf = 1000
+// patchesPerDir is the number of consecutive changes whose patches are in one directory.
+const patchesPerDir = 1000
 
 // Patch is the patch of a change: bytes that turn the previous version of a resource
 // into the new one (1.1 §14.4).
@@ -24,7 +24,7 @@ type Patch struct {
 // set. extension is the file extension of the patch, with the dot.
 func NewPatch(set string, number int64, mediaType, extension string, data []byte) Patch {
 	l := layout{set: set}
-	key := path.Join(l.dir(), "patches", fmt.Sprint(number/patchesOf), fmt.Sprint(number)+extension)
+	key := path.Join(l.dir(), "patches", fmt.Sprint(number/patchesPerDir), fmt.Sprint(number)+extension)
 	return Patch{Item{
 		Kind: ItemPatch, Number: number, Key: key, Keys: []string{key},
 		Bytes: int64(len(data)), Length: int64(len(data)), SHA256: sha256.Sum256(data), Type: mediaType,
@@ -40,7 +40,6 @@ func (it *Item) PatchLink(base string) resourcesync.Link {
 	}
 }
 
-// patches writes the new patches of the Update u as documents.
 func (m *maker) patches(ctx context.Context, u Update) error {
 	if u.Patches == nil {
 		return nil

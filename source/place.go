@@ -124,7 +124,7 @@ func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, e
 	if err := p.Journal.Done(ctx, pub); err != nil {
 		return pub, fmt.Errorf("recording the end of the publication: %w", err)
 	}
-	return pub, p.wipe(ctx, p.layout(pub.Set), pub.ID)
+	return pub, p.cleanStaging(ctx, p.layout(pub.Set), pub.ID)
 }
 
 // ranks splits documents, which are sorted by rank, into groups with the same rank.
@@ -178,8 +178,8 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 	return written, nil
 }
 
-// copyOut copies a document from the staging area into a batch. It returns an error
-// unless the bytes are those that were committed.
+// copyOut copies a document from the staging area into a batch. It returns an error if the
+// bytes differ from the committed ones.
 func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
 	from := cmp.Or(d.Of, d.Key)
 	r, _, err := p.Staging.Get(ctx, prefix+from, 0, -1)
@@ -205,9 +205,9 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 	return nil
 }
 
-// wipe removes the documents of a set from the staging area, and the packages of its
-// publications that were begun but not committed.
-func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
+// cleanStaging removes the documents of a set from the staging area, and the packages of
+// its publications that were begun but not committed.
+func (p *Publisher) cleanStaging(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
 		if err != nil {
@@ -225,9 +225,9 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 }
 
 // Sweep removes documents to which no document has linked for longer than any download
-// takes. That means: for longer than Keep, and they were last written before the oldest
-// of the last KeepGenerations Resource Lists. Sweep leaves files that another program
-// has written in their place.
+// takes. These documents were retired longer than Keep ago, and last written before the
+// oldest of the last KeepGenerations Resource Lists. Sweep leaves files that another
+// program has written at the same keys.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -262,7 +262,7 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 		return 0, fmt.Errorf("removing documents: %w", err)
 	}
 	defer batch.Discard()
-	keys = slices.SortedFunc(slices.Values(keys), inRemoval)
+	keys = slices.SortedFunc(slices.Values(keys), compareRemoval)
 	for _, key := range keys {
 		ours, err := p.Wrote(ctx, key)
 		if err != nil {
@@ -284,11 +284,11 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 	return removed, nil
 }
 
-// inRemoval compares two keys in the order in which they are removed: a document before
-// those to which it links. Packages and their manifests come last. Otherwise the order
-// is descending, which puts an index (resourcelist.xml) before its parts
+// compareRemoval compares two keys by the order of removal: a document comes before those
+// to which it links. Packages and their manifests come last. Otherwise the order is
+// descending, which puts an index (resourcelist.xml) before its parts
 // (resourcelist-00001.xml).
-func inRemoval(a, b string) int {
+func compareRemoval(a, b string) int {
 	last := func(key string) int {
 		switch {
 		case strings.HasSuffix(key, "-manifest.xml"):

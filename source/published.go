@@ -22,7 +22,7 @@ type Published struct {
 type PublishedSet struct {
 	Name           string // the name of the set; "" for the default set
 	CapabilityList string
-	ResourceList   string // the URI of the copy of the Resource List that has the same URI in every publication
+	ResourceList   string // the URI of the copy of the Resource List whose URI never changes
 	Sitemap        string // the plain sitemap, for search engines
 	Maps           string // the Sitemap of the Resource Maps
 }
@@ -31,9 +31,9 @@ type PublishedSet struct {
 // further sets in the Source Description.
 const maxNamedSets = 100
 
-// ReadPublished reads what is published in the given directories. If several of them
-// have the same file, the first one counts. ReadPublished returns at most a hundred
-// sets. The error is fs.ErrNotExist if nothing is published.
+// ReadPublished reads what is published in the given directories. If several of them have
+// the same file, only the first of these files is read. ReadPublished returns at most a
+// hundred sets. The error is fs.ErrNotExist if nothing is published.
 func ReadPublished(dirs []fs.FS) (Published, error) {
 	info, err := overlaidInfo(dirs)
 	if err != nil {
@@ -50,9 +50,9 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	return p, nil
 }
 
-// overlaidInfo returns the first publication.json of ours in the given directories. If
-// there is none, but a file of that name that another program has written, it returns
-// the error about that file.
+// overlaidInfo returns the first publication.json that this program wrote in the given
+// directories. If only other programs wrote such files, it returns the error about one of
+// them.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
 	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {
@@ -78,14 +78,13 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// if another program's file has the first key, our sitemap has the second one
+	// the sitemap is at the alternative key if another program's file is at the usual key
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
 	return s
 }
 
-// exists reports whether one of the directories has a regular file at key.
 func exists(dirs []fs.FS, key string) bool {
 	for _, dir := range dirs {
 		if info, err := fs.Stat(dir, key); err == nil && info.Mode().IsRegular() {
@@ -125,7 +124,6 @@ func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
-// openDescription opens the Source Description of the first directory that has one.
 func openDescription(dirs []fs.FS) (fs.File, error) {
 	for _, dir := range dirs {
 		f, _, err := openRegular(dir, descriptionKey)
@@ -139,8 +137,8 @@ func openDescription(dirs []fs.FS) (fs.File, error) {
 	return nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
 }
 
-// readDescription reads the Source Description of a site into memory. It is one of our
-// documents, so it has at most 50,000 entries.
+// readDescription reads the Source Description of a site into memory. This program wrote
+// it, so it has at most 50,000 entries.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -170,9 +168,9 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots returns the lines of a robots.txt for a publication (1.1 §6.3.4): a Sitemap
-// line for each plain sitemap, and a comment for each Resource List. Resource Lists have
-// no Sitemap line, since search engines report their elements as errors.
+// Robots returns the lines of a robots.txt for a publication (1.1 §6.3.4): a Sitemap line
+// for each plain sitemap, and a comment for each Resource List. Resource Lists have no
+// Sitemap line, since search engines report their ResourceSync elements as errors.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
 	text += "# ResourceSync is found without the lines below; only programs that read nothing but robots.txt need them:\n"
@@ -199,9 +197,9 @@ func directive(uri string) string {
 	return "Sitemap: " + uri + "\n"
 }
 
-// HTML returns the link elements for the head of a page of the site (1.1 §6.3.3): one
-// for each Capability List. The page should use only those of the sets that it belongs
-// to.
+// HTML returns link elements for the head of the site's HTML pages (1.1 §6.3.3): one for
+// each Capability List. A page should use only the links for those sets to which it
+// belongs.
 func (p Published) HTML() string {
 	var b strings.Builder
 	for _, s := range p.Sets {
@@ -212,8 +210,8 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo is what is published on a site, as it was last read. The handler reads it
-// again if the time or size of one of the site's documents has changed.
+// siteInfo is a cache of what is published on a site. The handler reads the documents again
+// if the time or size of one of them has changed.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
@@ -225,7 +223,7 @@ type stamp struct {
 	size int64
 }
 
-// stamps returns the time and size of the documents that ReadPublished reads.
+// stamps returns the time and size of each document that ReadPublished reads.
 func stamps(dirs []fs.FS) (s [2]stamp) {
 	for i, key := range []string{infoKey, descriptionKey} {
 		for _, dir := range dirs {

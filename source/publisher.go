@@ -20,9 +20,9 @@ type Publisher struct {
 	Staging blob.Bucket // a bucket only for this Publisher, in which documents are stored before the commit
 	Journal Journal
 	BaseURL string // the base URL in the form that ParseBaseURL returns
-	UUID    string // the UUID of the state directory; Publish fails if Bucket contains what was published from another one
-	// Sets are the names of all sets that the Source Description may list. It lists
-	// those of them that are published, and the set of the Update.
+	UUID    string // the UUID of the state directory; Publish fails if Bucket contains a publication from another state directory
+	// Sets are the names of all sets that the Source Description may list. The Source
+	// Description lists those of them that are published, and the set of the Update.
 	Sets      []string
 	About     About  // the texts about the whole Source, for its HTML page
 	Generator string // the program's name on the HTML pages; may be empty
@@ -30,7 +30,7 @@ type Publisher struct {
 	// plain sitemap, and in a package. 0 means 50,000, the limit of the standard. A
 	// document never has more than 50,000,000 bytes.
 	MaxEntries int
-	Aliases    Aliases       // additional keys of a publication that another program had begun
+	Aliases    Aliases       // the additional keys of a publication that another program wrote first
 	Keep       time.Duration // the minimum time for which documents are kept after the last link to them was removed; 0 means 24 h
 	// KeepGenerations is the number of Resource Lists whose files are kept, including
 	// the current one; 0 means 2, which is the minimum.
@@ -70,13 +70,13 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	}
 	pub, err := p.stage(ctx, last, id, u)
 	if err != nil {
-		// The error of wipe is ignored, because the next run also cleans the staging
-		// area.
-		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
+		// The error of cleanStaging is ignored, because the next run cleans the staging
+		// area again.
+		_ = p.cleanStaging(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
-	// If Commit returns an error it may have taken effect all the same, so the staged
-	// documents stay until Recover has checked that.
+	// A Commit that returns an error may still have taken effect, so the staged documents
+	// stay until Recover has checked that.
 	if err := p.Journal.Commit(ctx, pub); err != nil {
 		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
@@ -121,10 +121,9 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// checkPending is called with the error foreign about the bytes at a key. If the
-// publication pub, which Recover still has to finish, writes a document at that key,
-// checkPending compares the bytes with that document instead. Otherwise it returns
-// foreign.
+// checkPending handles an error about a file that this program did not write. If the
+// unfinished publication pub writes a document at the same key, checkPending compares the
+// file with that document. Otherwise it returns the error.
 func (p *Publisher) checkPending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {
@@ -144,7 +143,7 @@ func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error
 		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
 	}
 	if last.ID == 0 || done {
-		return Publication{}, p.wipe(ctx, p.layout(set), last.ID)
+		return Publication{}, p.cleanStaging(ctx, p.layout(set), last.ID)
 	}
 	if err := p.CheckState(ctx); err != nil {
 		return Publication{}, err

@@ -469,7 +469,7 @@ func TestDumpsThatEndAreTakenBack(t *testing.T) {
 
 func TestRemovalReversesPublication(t *testing.T) {
 	got := []string{"d/1/00001.zip", "d/1/00001-manifest.xml", "l/resourcelist-00001.xml", "l/resourcelist.xml", "d/1/resourcedump.xml", "d/1/resourcedump-00001.xml", "changedumps/7.xml", "changedumps/3/00001.zip"}
-	slices.SortFunc(got, inRemoval)
+	slices.SortFunc(got, compareRemoval)
 	want := []string{"l/resourcelist.xml", "l/resourcelist-00001.xml", "d/1/resourcedump.xml", "d/1/resourcedump-00001.xml", "changedumps/7.xml", "d/1/00001.zip", "changedumps/3/00001.zip", "d/1/00001-manifest.xml"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

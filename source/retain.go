@@ -9,10 +9,9 @@ import (
 	"instep/resourcesync"
 )
 
-// offered has the lists and dumps of a set, by kind. Within each kind the oldest is
-// first. The newest Resource List and Resource Dump are current; the newest Change List
-// may not be closed yet. A Change Dump has the same number as the Change List with the
-// same changes.
+// offered has the lists and dumps of a set, by kind. Within each kind the oldest is first.
+// The newest Resource List and Resource Dump are current; the newest Change List may still
+// be open. A Change Dump has the same number as the Change List with the same changes.
 type offered map[ItemKind][]Item
 
 var (
@@ -23,9 +22,9 @@ var (
 	ListKinds = slices.Concat(generationKinds, changeKinds)
 )
 
-// retention has the settings of its method retain. In the result of retain, a reader of
-// any Resource List or Resource Dump that is current, still readable or archived finds
-// every change since then in current and archived Change Lists.
+// retention decides how long lists and dumps are offered. It keeps so many Change Lists,
+// current or archived, that a reader of any Resource List or Resource Dump that is current,
+// readable or archived finds every later change.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // the minimum time for which a Resource List stays readable after a newer one has replaced it
@@ -42,21 +41,21 @@ func (r *retention) retain(o offered) error {
 		r.supersede(o[kind])
 	}
 	r.expire(o)
-	if err := r.leaveIndex(o); err != nil {
+	if err := r.trimIndex(o); err != nil {
 		return err
 	}
 	for kind, items := range o {
-		o[kind] = r.withoutGone(items)
+		o[kind] = r.keptItems(items)
 	}
 	return nil
 }
 
-// supersede makes only the newest of several Resource Lists or Resource Dumps current.
-// It archives those that were current before, unless the last archived one is too recent
-// for the minimum interval in an archive.
-func (r *retention) supersede(of []Item) {
-	for i := range of[:max(len(of)-1, 0)] {
-		it := &of[i]
+// supersede makes only the newest of several Resource Lists or Resource Dumps current. It
+// archives those that were current before, unless the last archived one is less than
+// Archive.Every older.
+func (r *retention) supersede(items []Item) {
+	for i := range items[:max(len(items)-1, 0)] {
+		it := &items[i]
 		if !it.Current {
 			continue
 		}
@@ -64,31 +63,31 @@ func (r *retention) supersede(of []Item) {
 		if r.archive == nil {
 			continue
 		}
-		if last := lastArchived(of); last == nil || !it.At.Before(last.At.Add(r.archive.Every)) {
-			it.Archive = nextPlace(of)
+		if last := lastArchived(items); last == nil || !it.At.Before(last.At.Add(r.archive.Every)) {
+			it.Archive = nextPlace(items)
 		}
 	}
 }
 
-func lastArchived(of []Item) *Item {
-	for i := len(of) - 1; i >= 0; i-- {
-		if of[i].Archive > 0 {
-			return &of[i]
+func lastArchived(items []Item) *Item {
+	for i := len(items) - 1; i >= 0; i-- {
+		if items[i].Archive > 0 {
+			return &items[i]
 		}
 	}
 	return nil
 }
 
-func nextPlace(of []Item) int64 {
-	if last := lastArchived(of); last != nil {
+func nextPlace(items []Item) int64 {
+	if last := lastArchived(items); last != nil {
 		return last.Archive + 1
 	}
 	return 1
 }
 
-// expire removes lists and dumps from the archives that are too old or too many. It
+// expire removes lists and dumps from their archives if they are too old or too many. It
 // begins with Resource Lists and Resource Dumps. A Change List or Change Dump is removed
-// only if no reader of the remaining ones needs it.
+// only if no reader of the remaining Resource Lists and Resource Dumps needs it.
 func (r *retention) expire(o offered) {
 	if r.archive == nil {
 		for _, items := range o {
@@ -100,41 +99,41 @@ func (r *retention) expire(o offered) {
 	}
 	for _, kind := range generationKinds {
 		archived := inArchive(o[kind])
-		for len(archived) > 0 && r.tooMany(archived[0].At, len(archived)) {
-			r.leave(archived[0])
+		for len(archived) > 0 && r.exceedsLimit(archived[0].At, len(archived)) {
+			r.removeFromArchive(archived[0])
 			archived = archived[1:]
 		}
 	}
 	for _, kind := range changeKinds {
 		needed := r.needed(o)
 		archived := inArchive(o[kind])
-		for len(archived) > 0 && !archived[0].Until.After(needed) && r.tooMany(archived[0].Until, len(archived)) {
-			r.leave(archived[0])
+		for len(archived) > 0 && !archived[0].Until.After(needed) && r.exceedsLimit(archived[0].Until, len(archived)) {
+			r.removeFromArchive(archived[0])
 			archived = archived[1:]
 		}
 	}
 	r.shrink(o)
 }
 
-// tooMany reports whether the oldest of n lists or dumps in an archive must be removed
-// from it. at is the time of that oldest one.
-func (r *retention) tooMany(at time.Time, n int) bool {
+// exceedsLimit reports whether an archive with n lists or dumps exceeds a limit of age or
+// count. oldest is the time of its first list or dump.
+func (r *retention) exceedsLimit(oldest time.Time, n int) bool {
 	a := r.archive
-	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
+	return a.Age > 0 && r.now.Sub(oldest) > a.Age || a.Count > 0 && n > a.Count
 }
 
-func inArchive(of []Item) (archived []*Item) {
-	for i := range of {
-		if of[i].Archive > 0 {
-			archived = append(archived, &of[i])
+func inArchive(items []Item) (archived []*Item) {
+	for i := range items {
+		if items[i].Archive > 0 {
+			archived = append(archived, &items[i])
 		}
 	}
 	return archived
 }
 
-// shrink removes the oldest lists and dumps from all archives until the others are below
-// the size limit. It stops earlier if readers still need some of them for a while, and
-// the others will be below the limit after that.
+// shrink removes the oldest lists and dumps from all archives until the rest is within the
+// size limit. Change Lists and Change Dumps that readers still need stay. Resource Lists
+// and Resource Dumps stay as well if the later removal of these will be enough.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64
@@ -146,7 +145,7 @@ func (r *retention) shrink(o offered) {
 		queues = append(queues, archived)
 	}
 	for r.archive.Bytes > 0 && bytes > r.archive.Bytes {
-		needed, enough := r.needed(o), bytes-r.leaving(o) <= r.archive.Bytes
+		needed, enough := r.needed(o), bytes-r.bytesLeaving(o) <= r.archive.Bytes
 		oldest := -1
 		for i, q := range queues {
 			if len(q) == 0 || q[0].At.IsZero() && q[0].Until.After(needed) || !q[0].At.IsZero() && enough {
@@ -157,19 +156,19 @@ func (r *retention) shrink(o offered) {
 			}
 		}
 		if oldest < 0 {
-			return // readers still need those that are left
+			return // readers still need the remaining Change Lists and Change Dumps
 		}
 		it := queues[oldest][0]
-		r.leave(it)
+		r.removeFromArchive(it)
 		queues[oldest] = queues[oldest][1:]
 		bytes -= it.Bytes
 	}
 }
 
-// leaving returns the size of those archived Change Lists and Change Dumps that are kept
-// only for readers of a Resource List or Resource Dump that was removed from its archive
-// recently.
-func (r *retention) leaving(o offered) (bytes int64) {
+// bytesLeaving returns the size of those archived Change Lists and Change Dumps that are
+// kept only for readers of a Resource List or Resource Dump that was removed from its
+// archive recently.
+func (r *retention) bytesLeaving(o offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
 	for _, kind := range changeKinds {
 		for _, it := range inArchive(o[kind]) {
@@ -181,10 +180,10 @@ func (r *retention) leaving(o offered) (bytes int64) {
 	return bytes
 }
 
-// leave removes a list or dump from its archive. A Resource List or Resource Dump stays
-// recorded for a while, because readers that have found it in the archive may still need
-// the changes after it.
-func (r *retention) leave(it *Item) {
+// removeFromArchive removes a list or dump from its archive. A Resource List or Resource
+// Dump stays recorded for a while, because readers that have found it in the archive may
+// still need the changes after it.
+func (r *retention) removeFromArchive(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
 		it.Archive, it.Since = -1, r.now
@@ -204,13 +203,13 @@ func momentOf(it *Item) time.Time {
 // of the oldest Resource List or Resource Dump that is readable, archived, or was
 // removed from its archive recently.
 func (r *retention) needed(o offered) time.Time {
-	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
+	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftRecently(it) })
 }
 
-// leftOnly reports whether a Resource List or Resource Dump was removed recently from an
-// archive that still exists. If there is no archive any more, the Change Lists that its
-// readers would need do not exist either.
-func (r *retention) leftOnly(it *Item) bool {
+// leftRecently reports whether a Resource List or Resource Dump was removed from its
+// archive recently. It returns false if archives were switched off, because the Change
+// Lists for its readers were removed as well.
+func (r *retention) leftRecently(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
 
@@ -227,15 +226,15 @@ func (r *retention) oldest(o offered, counts func(it *Item, readable bool) bool)
 	return oldest
 }
 
-// readable reports whether the ith Resource List or Resource Dump is current, or may
-// still be in the hands of readers.
-func (r *retention) readable(of []Item, i int) bool {
-	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
+// readable reports whether the ith Resource List or Resource Dump is current, or is so
+// recent that readers may still be downloading it.
+func (r *retention) readable(items []Item, i int) bool {
+	return items[i].Current || i >= len(items)-r.generations || items[i].Archive >= 0 && r.now.Sub(items[i].Since) < r.keep
 }
 
-// leaveIndex removes Change Lists that have been in the index of current ones for long
-// enough, oldest first, and the Change Dumps with the same changes.
-func (r *retention) leaveIndex(o offered) error {
+// trimIndex removes the oldest Change Lists from the index of current ones, when they have
+// been there long enough, together with the Change Dumps of the same changes.
+func (r *retention) trimIndex(o offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)
 	changes := o[ItemChangeList]
@@ -264,13 +263,11 @@ func (r *retention) leaveIndex(o offered) error {
 	return nil
 }
 
-// withoutGone returns those lists and dumps that are current, archived, or still
-// readable.
-func (r *retention) withoutGone(of []Item) []Item {
+func (r *retention) keptItems(items []Item) []Item {
 	var left []Item
-	for i := range of {
-		it := &of[i]
-		if it.Current || it.Archive > 0 || !it.At.IsZero() && (r.readable(of, i) || r.leftOnly(it)) {
+	for i := range items {
+		it := &items[i]
+		if it.Current || it.Archive > 0 || !it.At.IsZero() && (r.readable(items, i) || r.leftRecently(it)) {
 			left = append(left, *it)
 		}
 	}

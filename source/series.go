@@ -42,7 +42,6 @@ func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part D
 	return keys, int64(n), nil
 }
 
-// listed returns a sequence of the given entries without errors.
 func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for _, en := range entries {
@@ -53,7 +52,6 @@ func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// converted returns a sequence of the entries to which convert was applied.
 func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resourcesync.Entry) resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {
@@ -64,8 +62,8 @@ func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resour
 	}
 }
 
-// untilDone returns a sequence of the entries that ends with an error when ctx is done.
-// It also describes the errors of the given sequence.
+// untilDone yields the entries, but ends with an error when ctx is done. It adds a
+// description to the errors of the given sequence.
 func untilDone(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {

@@ -14,7 +14,7 @@ import (
 // by the total, because a proxy on this host serves many clients.
 const (
 	maxConns    = 4096
-	maxConnsOne = 128 // for one address; for IPv6, for a network with a prefix of 64 bits
+	maxConnsOne = 128 // for one IPv4 address, or for one IPv6 network with a prefix of 64 bits
 )
 
 // NewServer returns a server for h with limits that suit the public Internet. The caller
@@ -33,7 +33,6 @@ func NewServer(h http.Handler) *http.Server {
 	}
 }
 
-// connLimits counts connections.
 type connLimits struct {
 	all, one int // at most
 
@@ -54,8 +53,8 @@ func (l *connLimits) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// enter counts a new connection. It returns false if the connection must be closed,
-// because there are too many.
+// enter counts a new connection. It returns false if there are too many connections, so
+// that this one must be closed.
 func (l *connLimits) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +88,7 @@ func network(a net.Addr) netip.Addr {
 	return addr
 }
 
-// A client is disconnected if it reads slower than chunkBytes in chunkTime (4 KiB/s).
+// A client is disconnected if it reads fewer than chunkBytes in chunkTime (4 KiB/s).
 const (
 	chunkBytes = 256 << 10
 	chunkTime  = 60 * time.Second
@@ -103,7 +102,7 @@ func Paced(h http.Handler, now func() time.Time) http.Handler {
 	})
 }
 
-// response sends a body in pieces, and sets a write deadline for each piece.
+// response sends a body in pieces of chunkBytes, and sets a write deadline for each piece.
 type response struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -11,7 +11,7 @@ import (
 // publication and, if they were loaded, those of earlier publications.
 type shelf struct {
 	all     bool                 // whether the lists and dumps of earlier publications were loaded
-	places  map[ItemKind][]int64 // for each kind, the numbers within the archive of its archived items, when they were loaded
+	places  map[ItemKind][]int64 // for each kind, the archive numbers that its archived items had when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID
@@ -19,7 +19,6 @@ type shelf struct {
 
 func (it *Item) id() ItemID { return ItemID{it.Kind, it.Number} }
 
-// put adds an item. It replaces an item with the same kind and number.
 func (s *shelf) put(it Item) {
 	if s.items == nil {
 		s.items, s.touched = map[ItemKind][]Item{}, map[ItemID]Item{}
@@ -37,7 +36,6 @@ func (s *shelf) put(it Item) {
 	s.items[it.Kind] = slices.Insert(of, at, it)
 }
 
-// drop removes an item.
 func (s *shelf) drop(it Item) {
 	s.items[it.Kind] = slices.DeleteFunc(s.items[it.Kind], func(a Item) bool { return a.Number == it.Number })
 	delete(s.touched, it.id())
@@ -59,7 +57,7 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 // history loads the lists and dumps of a set if the Update u may move one of them to an
 // archive. An update that only adds to the last Change List needs none of them.
 func (m *maker) history(ctx context.Context, u Update) error {
-	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
+	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.continuesLast(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {
 		return nil
 	}
@@ -78,9 +76,9 @@ func (m *maker) history(ctx context.Context, u Update) error {
 	return nil
 }
 
-// goesOn reports whether w continues the last Change List, which the last publication
-// has not closed.
-func (m *maker) goesOn(w *Window) bool {
+// continuesLast reports whether w continues the last Change List, which the last
+// publication left open.
+func (m *maker) continuesLast(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }
 

@@ -20,8 +20,9 @@ type Snapshot struct {
 	// Through is the number of the last change that the snapshot includes. The caller
 	// chooses it; a Publisher only stores it in the Publication.
 	Through int64
-	// Resources has entries with loc, lastmod, and the hash, length and type of rs:md.
-	// It is read more than once, and must yield the same entries each time.
+	// Resources has entries with "loc", "lastmod", and the "hash", "length" and "type" of
+	// "rs:md". The sequence is read more than once, and must yield the same entries each
+	// time.
 	Resources iter.Seq2[resourcesync.Entry, error]
 }
 
@@ -48,8 +49,8 @@ type Dump struct {
 // Window is the period of a Change List (1.1 §12), and all changes of the set in that
 // period.
 type Window struct {
-	// Number is that of the first change of the period, or of the next change if there
-	// is none yet. It is part of the name of the document.
+	// Number is the number of the first change in the period, or of the next change if
+	// there is none yet. The name of the document contains this number.
 	Number int64
 	From   time.Time // the start of the period; changes at this time are included
 	Until  time.Time // the end of the period; changes at this time are excluded; zero while changes may be added
@@ -91,20 +92,19 @@ type Update struct {
 type Policy struct {
 	About About
 	// Profile10 writes documents for readers of ResourceSync 1.0, which readers of 1.1
-	// understand as well. In Change Lists and Change Dump Manifests, lastmod is the time
-	// of the change, also for deletions. There is no datetime, since 1.0 does not have
+	// understand as well. In Change Lists and Change Dump Manifests, "lastmod" is the time
+	// of the change, also for deletions. There is no "datetime", since 1.0 does not have
 	// it.
 	Profile10 bool
 	// ProfileBoth writes documents for readers of both versions: an entry keeps its
-	// datetime, and lastmod is the same time, rounded up to a second. This also applies
-	// to deletions. Because the time is rounded up, a reader of 1.0 that ignores
-	// fractions of a second never thinks that a change is older than it is. If Profile10
-	// is set, too, ProfileBoth has no effect.
+	// "datetime", and "lastmod" is the same time, rounded up to a second. This also applies
+	// to deletions. Because the time is rounded up, a reader of 1.0 that ignores fractions
+	// of a second never regards a change as older than it is. Profile10 overrides
+	// ProfileBoth.
 	ProfileBoth bool `json:",omitempty"`
-	// FixedChanges adds a Change List that always has the same URI, FixedChangeListURI,
-	// for clients that poll one URI. It has the changes of the newest current Change
-	// Lists, at most 50,000 changes or about 45 MB. If this is enough, it has all
-	// changes since the Resource List. No Capability List links to it, and each
+	// FixedChanges adds a Change List that always has the same URI, FixedChangeListURI, for
+	// clients that poll one URI. It has the changes of the newest current Change Lists, at
+	// most 50,000 changes or about 45 MB. No Capability List links to it, and each
 	// publication writes it again.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is the largest total size in bytes of the resources in one package; 0
@@ -167,7 +167,7 @@ type Item struct {
 
 	At, Completed time.Time // the times of a Resource List or Resource Dump
 	From, Until   time.Time // the period of a Change List, Change Dump or package
-	Through       int64     // Through of the Snapshot, Dump or Window
+	Through       int64     // the number of the last change that the item includes
 	Entries       int64
 	Bytes         int64  // the total size of its documents and packages
 	Of            int64  // for a package, the Number of its Change Dump; for a Change Dump, the Number of its first package
@@ -175,9 +175,9 @@ type Item struct {
 	SHA256        Sum    // the digest of a package or a patch; for a map, Map.Sum
 	Type          string `json:",omitempty"` // the media type of a patch
 
-	Current bool      // whether the Capability List links to it, directly or through an index
-	Archive int64     // its number within the archive, counted from 1; 0 if it is not archived, -1 if it was removed from the archive
-	Since   time.Time // the time at which it was closed, replaced by a newer one, or removed from the archive, whichever was last
+	Current bool      // whether the Capability List links to the item, directly or through an index
+	Archive int64     // the number of the item within its archive, counted from 1; 0 if it is not archived, -1 if it was removed from the archive
+	Since   time.Time // the time at which the item was last closed, replaced by a newer one, or removed from the archive
 }
 
 // maxPackages is the largest number of packages in one publication of a set.
@@ -239,7 +239,7 @@ type Publication struct {
 	Items     []Item     // the items that are new or changed
 	Dropped   []ItemID   // the items that are no longer offered; their keys are in Retired
 	Notes     []string   // texts for people about documents that are not at their usual keys
-	Written   []string   `json:"-"` // the keys at which bytes were written (in a preview, would be written), in this order
+	Written   []string   `json:"-"` // the keys at which bytes were written or, in a preview, would be written, in this order
 
 	// The other fields are the state of the set with which the next publication begins:
 	// the entries of the Capability List, and the values that documents and pages about
@@ -296,9 +296,9 @@ type Journal interface {
 	// Commit records the publication p. From then on p must be completed, after a crash
 	// by Recover.
 	Commit(ctx context.Context, p Publication) error
-	// Done records that all documents of the publication p were written to their keys,
-	// and that the documents at the keys in p.Retired can be removed later. It stores
-	// p.Items, also in place of earlier versions, and deletes the items in p.Dropped.
+	// Done records that all documents of the publication p were written to their keys, and
+	// that the documents at the keys in p.Retired can be removed later. It stores p.Items,
+	// which replace earlier versions of the same items, and deletes the items in p.Dropped.
 	Done(ctx context.Context, p Publication) error
 	// Last returns the last committed publication of a set, and whether Done was called
 	// for it. If the set has none, Last returns a zero Publication.
@@ -306,9 +306,9 @@ type Journal interface {
 	// Document returns the document that we last wrote at key. It returns false if we
 	// never wrote one there, or have called Forget since.
 	Document(ctx context.Context, key string) (Document, bool, error)
-	// Items yields the items of one kind whose Number is at least from, in ascending
+	// Items yields the items of one kind whose Number is at least start, in ascending
 	// order.
-	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
+	Items(ctx context.Context, set string, kind ItemKind, start int64) iter.Seq2[Item, error]
 	// Sets returns the sorted names of the sets that have a publication for which Done
 	// was called.
 	Sets(ctx context.Context) ([]string, error)

@@ -49,8 +49,8 @@ func (d *draft) Write(p []byte) (int, error) {
 	return d.obj.Write(p)
 }
 
-// Discard removes the draft. It returns no error of its own, since its caller already
-// has the error because of which it calls Discard.
+// Discard removes the draft. It returns no error, because its caller already has an error
+// to return.
 func (d *draft) Discard() {
 	if d.obj != nil {
 		_ = d.obj.Discard()
@@ -71,13 +71,11 @@ func (d *draft) Commit() error {
 	return nil
 }
 
-// document returns the document, when it is completely written, with its digest.
 func (d *draft) document() Document {
 	d.sum.Sum(d.doc.SHA256[:0])
 	return d.doc
 }
 
-// add adds a document with the bytes that the function write produces.
 func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
 	d, err := s.draft(ctx, doc)
 	if err != nil {
@@ -90,7 +88,6 @@ func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) err
 	return d.Commit()
 }
 
-// find returns the document of this stage that has the given key.
 func (s *stage) find(key string) (Document, bool) {
 	for _, d := range s.docs {
 		if d.Key == key {
@@ -100,17 +97,15 @@ func (s *stage) find(key string) (Document, bool) {
 	return Document{}, false
 }
 
-// copy adds a document with the same bytes as the document with the key original.
 func (s *stage) copy(original string, doc Document) {
 	d, ok := s.find(original)
 	if !ok {
-		panic("source: a copy of a document that was not made")
+		panic("source: copying a document that is not staged")
 	}
 	doc.Length, doc.SHA256, doc.Of = d.Length, d.SHA256, original
 	s.docs = append(s.docs, doc)
 }
 
-// length returns the total length of the documents with the given keys.
 func (s *stage) length(keys []string) (n int64) {
 	counted := make(map[string]bool, len(keys))
 	for _, key := range keys {

@@ -56,7 +56,7 @@ func TestKeysAreFileNames(t *testing.T) {
 		"ö", "\u00e9", "e\u0301", "x\x00y", "x\ny", strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 300), `"<&>'`, "~", "-",
 	} {
 		key := keyOf(name)
-		if !plainKey.MatchString(key) || reserved.MatchString(key) {
+		if !plainKey.MatchString(key) || reservedKey.MatchString(key) {
 			t.Errorf("%q has the key %q", name, key)
 		}
 		if other, ok := seen[key]; ok {

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	BaseURL string // ends in "/"
 	Set     string
-	Rules   []Rule // good ones
+	Rules   []Rule // rules for which Check returns no error
 	Creator string // name of the publisher, given as the creator of the maps
 	Title   string // title of the feeds
 	Temp    string // directory for temporary files; "" selects os.TempDir
@@ -25,8 +25,8 @@ type Options struct {
 }
 
 const (
-	// maxAggregations bounds the number of Aggregations in a set, so that their maps, in
-	// two formats, fit in one Sitemap.
+	// maxAggregations is the largest number of Aggregations in a set. It is so small that
+	// one Sitemap can list their maps in both formats.
 	maxAggregations = 20_000
 	// maxMembers and maxAtomBytes are limits of programs that read Resource Maps.
 	// maxJSONBytes is lower, because these programs hold a JSON-LD map in memory.
@@ -39,10 +39,10 @@ const (
 // Grouping collects the members of Aggregations. It must be closed.
 type Grouping struct {
 	o       Options
-	members *spool.Keys // sorted keys of the members, each consisting of the Aggregation's key and the URI, media type and lastmod of a resource
-	known   map[string]*size
+	members *spool.Keys // the sorted keys of the members: each consists of the Aggregation's key and the URI, media type and lastmod of a resource
+	sizes   map[string]*size
 	tooMany bool
-	hit     []bool // for each rule, whether it matched a resource
+	matched []bool // for each rule, whether it matched a resource
 }
 
 // size is an Aggregation with the number of its members and the estimated sizes of its
@@ -50,7 +50,7 @@ type Grouping struct {
 type size struct {
 	Aggregation
 	n                    int64
-	atomBytes, jsonBytes int64 // upper estimates of the size of its Atom map and of its JSON-LD map
+	atomBytes, jsonBytes int64 // upper estimates of the size of the Atom map and of the JSON-LD map of the Aggregation
 }
 
 // fits reports whether a Resource Map of the Aggregation is within the limits of
@@ -59,7 +59,7 @@ func (s *size) fits() bool { return s.n <= maxMembers && s.atomBytes <= maxAtomB
 
 // New returns an empty grouping.
 func New(o Options) *Grouping {
-	return &Grouping{o: o, members: spool.NewKeys(o.Temp, sortMemory), known: map[string]*size{}, hit: make([]bool, len(o.Rules))}
+	return &Grouping{o: o, members: spool.NewKeys(o.Temp, sortMemory), sizes: map[string]*size{}, matched: make([]bool, len(o.Rules))}
 }
 
 // Close removes the temporary files.
@@ -68,18 +68,18 @@ func (g *Grouping) Close() error { return g.members.Close() }
 // Add adds a resource of the set to the Aggregations for its path. It must be called
 // only once for each resource.
 func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
-	for i := range g.hit {
-		g.hit[i] = g.hit[i] || glob.Match(g.o.Rules[i].Match, at, false)
+	for i := range g.matched {
+		g.matched[i] = g.matched[i] || glob.Match(g.o.Rules[i].Match, at, false)
 	}
 	for _, a := range Of(g.o.Rules, at) {
-		of := g.known[a.Key]
+		of := g.sizes[a.Key]
 		if of == nil {
-			if len(g.known) == maxAggregations {
+			if len(g.sizes) == maxAggregations {
 				g.tooMany = true
 				continue
 			}
 			of = &size{Aggregation: a}
-			g.known[a.Key] = of
+			g.sizes[a.Key] = of
 		}
 		m := member{URI: en.Loc, Type: en.Type, Modified: en.LastMod}
 		of.count(&m)
@@ -103,14 +103,14 @@ func (s *size) count(m *member) {
 	s.jsonBytes += around + text
 }
 
-// Has reports whether the Aggregation with this key gets a map. Call it after all
+// Has reports whether the Aggregation with this key gets a map. It must be called after all
 // resources have been added.
 func (g *Grouping) Has(key string) bool {
-	of := g.known[key]
+	of := g.sizes[key]
 	return of != nil && of.fits()
 }
 
-// member is an aggregated resource.
+// member is a resource in an Aggregation.
 type member struct {
 	URI, Type string
 	Modified  resourcesync.Datetime
@@ -133,11 +133,11 @@ func memberOf(k spool.Key) (aggregation string, m member, err error) {
 	return parts[0], m, err
 }
 
-// gathered yields the Aggregations with their members. Each Aggregation is valid only until
-// the next one is yielded.
-func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
-	return func(yield func(*gathered, error) bool) {
-		var of *gathered
+// groups yields the Aggregations with their members. Each group is valid only until the
+// next group is yielded.
+func (g *Grouping) groups(ctx context.Context) iter.Seq2[*group, error] {
+	return func(yield func(*group, error) bool) {
+		var of *group
 		defer func() { _ = of.close() }() // the error of close is ignored: an earlier error is more useful
 		for k, err := range g.members.Sorted() {
 			if err == nil {
@@ -159,7 +159,7 @@ func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
 				of = nil
 			}
 			if of == nil {
-				of = g.gather(key)
+				of = g.newGroup(key)
 			}
 			if err := of.add(&m); err != nil {
 				yield(nil, err)
@@ -172,38 +172,37 @@ func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
 	}
 }
 
-// gathered is an Aggregation with its members.
-type gathered struct {
+type group struct {
 	*size
 	members *spool.Log[member]
 	sum     [sha256.Size]byte // digest of the Aggregation and the members so far
 }
 
-// form is included in the digest of every Resource Map, so that all maps are written
-// again if this constant is changed.
-const form = "1"
+// formatVersion is included in the digest of every Resource Map, so that all maps are
+// written again if this constant is changed.
+const formatVersion = "1"
 
-func (g *Grouping) gather(key string) *gathered {
-	of := g.known[key]
-	head := strings.Join([]string{form, of.URI(g.o.BaseURL, g.o.Set), of.Name, of.Title, of.Creator, g.o.Creator}, "\x00")
-	return &gathered{size: of, members: spool.NewLog[member](g.o.Temp), sum: sha256.Sum256([]byte(head))}
+func (g *Grouping) newGroup(key string) *group {
+	of := g.sizes[key]
+	head := strings.Join([]string{formatVersion, of.URI(g.o.BaseURL, g.o.Set), of.Name, of.Title, of.Creator, g.o.Creator}, "\x00")
+	return &group{size: of, members: spool.NewLog[member](g.o.Temp), sum: sha256.Sum256([]byte(head))}
 }
 
-func (of *gathered) close() error {
+func (of *group) close() error {
 	if of == nil {
 		return nil
 	}
 	return of.members.Close()
 }
 
-func (of *gathered) add(m *member) error {
+func (of *group) add(m *member) error {
 	of.sum = sha256.Sum256([]byte(string(of.sum[:]) + string(m.key(""))))
 	return of.members.Append(*m)
 }
 
 // Unmatched returns the globs of rules that matched no resource added.
 func (g *Grouping) Unmatched() (globs []string) {
-	for i, hit := range g.hit {
+	for i, hit := range g.matched {
 		if !hit {
 			globs = append(globs, g.o.Rules[i].Match)
 		}

@@ -1,12 +1,12 @@
-// Package aggregate groups the resources of a set into Aggregations of OAI-ORE by
-// rules, and writes the Resource Maps that describe them (ORE 1.0 Atom and JSON-LD) with
-// the documents by which they are found: a Sitemap, an Atom feed and an RSS feed (ORE
-// alpha §2.2, §2.3).
+// Package aggregate groups the resources of a set into Aggregations of OAI-ORE by rules,
+// and writes the Resource Maps that describe them (ORE 1.0 Atom and JSON-LD) with the
+// documents by which they are found: a Sitemap, an Atom feed and an RSS feed (ORE alpha
+// §2.2, §2.3).
 //
 // [Of] returns the Aggregations that contain the resource at one path, so that a list can
 // link to them. [New] makes a grouping, [Grouping.Add] adds a member, and [Grouping.Maps]
 // returns the maps for a publication. Members are sorted on disk, and an Atom map needs the
-// same memory however many members it has.
+// same memory for any number of members.
 package aggregate
 
 import (
@@ -23,11 +23,11 @@ import (
 	"instep/source"
 )
 
-// Rule groups the resources whose path matches into Aggregations. Name, Title and
-// Creator may contain placeholders: {1} to {9} are the directories of the path from the
-// root, {dir} is all of them with a slash at the end, {name} is the file name and
-// {stem} the file name without its extension. A resource that lacks a directory used in
-// Name is in no Aggregation of the rule.
+// Rule groups the resources whose path matches into Aggregations. Name, Title and Creator
+// may contain placeholders: {1} to {9} are the directories of the path from the root, {dir}
+// is all of them with a slash at the end, {name} is the file name and {stem} the file name
+// without its extension. If Name uses a directory that the path of a resource does not
+// have, the resource is in no Aggregation of the rule.
 type Rule struct {
 	Match   string // glob pattern (internal/glob) that the path of a resource must match
 	Name    string // resources with the same Name are in the same Aggregation
@@ -41,8 +41,7 @@ type Aggregation struct {
 	Name, Title, Creator string
 }
 
-// mapExtension is the file name extension of Atom maps. The URI of an Aggregation leads to
-// its Atom map.
+// mapExtension is the file name extension of Atom maps.
 const mapExtension = ".atom"
 
 // MapURI returns the URI of the Aggregation's Atom map, given the base URL and the set.
@@ -50,8 +49,8 @@ func (a *Aggregation) MapURI(base, set string) string {
 	return source.MapURI(base, set, a.Key+mapExtension)
 }
 
-// URI returns the URI of the Aggregation. It leads to the Atom map, but differs from the
-// URI of that map (ORE 1.0 Abstract Data Model §5).
+// URI returns the URI of the Aggregation. It is the URI of the Atom map plus a fragment,
+// because the two URIs must differ (ORE 1.0 Abstract Data Model §5).
 func (a *Aggregation) URI(base, set string) string { return a.MapURI(base, set) + "#aggregation" }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
@@ -98,7 +97,7 @@ func Of(rules []Rule, at string) (found []Aggregation) {
 		if !glob.Match(r.Match, at, false) {
 			continue
 		}
-		name, ok := fill(r.Name, at)
+		name, ok := expand(r.Name, at)
 		if !ok {
 			continue
 		}
@@ -107,17 +106,17 @@ func Of(rules []Rule, at string) (found []Aggregation) {
 			continue
 		}
 		if r.Title != "" {
-			a.Title, _ = fill(r.Title, at)
+			a.Title, _ = expand(r.Title, at)
 		}
-		a.Creator, _ = fill(r.Creator, at)
+		a.Creator, _ = expand(r.Creator, at)
 		found = append(found, a)
 	}
 	return found
 }
 
-// fill replaces placeholders by parts of a path. It returns false if the path lacks one
-// of them, or if the result is empty.
-func fill(text, at string) (filled string, ok bool) {
+// expand replaces placeholders by parts of a path. It returns false if the path has no such
+// part, or if the result is empty.
+func expand(text, at string) (filled string, ok bool) {
 	dir, name := path.Split(at)
 	dirs := strings.Split(dir, "/")
 	stem := name
@@ -144,23 +143,23 @@ func fill(text, at string) (filled string, ok bool) {
 	return filled, ok && filled != ""
 }
 
-// plainKey matches file names that are unchanged on every system and in every URI.
+// plainKey matches names that every file system and every URI can contain unchanged.
 var plainKey = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// reserved matches names that are not allowed on Windows, and the names of the documents
+// reservedKey matches names that are not allowed on Windows, and the names of the documents
 // that list the maps.
-var reserved = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9]|sitemap|maps)$`)
+var reservedKey = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9]|sitemap|maps)$`)
 
-var notPlain = regexp.MustCompile(`[^a-z0-9_]+`)
+var notPlainChars = regexp.MustCompile(`[^a-z0-9_]+`)
 
 // keyOf turns the name of an Aggregation into a part of file names. A plain name is used
 // unchanged. Otherwise the result is the plain characters of the name and a part of its
 // digest, so that names that differ only in case get different files.
 func keyOf(name string) string {
-	if plainKey.MatchString(name) && !reserved.MatchString(name) {
+	if plainKey.MatchString(name) && !reservedKey.MatchString(name) {
 		return name
 	}
-	plain := strings.Trim(notPlain.ReplaceAllString(strings.ToLower(name), "-"), "-_")
+	plain := strings.Trim(notPlainChars.ReplaceAllString(strings.ToLower(name), "-"), "-_")
 	plain = strings.TrimRight(plain[:min(len(plain), 47)], "-_")
 	sum := sha256.Sum256([]byte(name))
 	return strings.TrimPrefix(plain+"-"+hex.EncodeToString(sum[:8]), "-")

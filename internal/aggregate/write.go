@@ -24,39 +24,38 @@ const (
 
 const (
 	maxFeed  = 1_000 // maximum number of maps in a feed, which lists the newest ones
-	maxLinks = 100   // maximum number of maps that an HTML page links
+	maxLinks = 100   // maximum number of maps to which an HTML page links
 )
 
 const typeAggregation = "http://www.openarchives.org/ore/terms/Aggregation"
 
 // Maps returns the Resource Maps of the members, and the documents that list them.
 func (g *Grouping) Maps(ctx context.Context) *source.Maps {
-	return &source.Maps{All: g.all(ctx), Lists: g.lists(), Links: g.links}
+	return &source.Maps{All: g.mapSeq(ctx), Lists: g.lists(), Links: g.links}
 }
 
-// all yields the maps in the order of their names.
-func (g *Grouping) all(ctx context.Context) iter.Seq2[source.Map, error] {
+func (g *Grouping) mapSeq(ctx context.Context) iter.Seq2[source.Map, error] {
 	return func(yield func(source.Map, error) bool) {
 		if g.tooMany {
 			g.o.Note("there are more than %d aggregations, and the rest get no Resource Map: use rules that make fewer aggregations", maxAggregations)
 		}
-		for of, err := range g.gathered(ctx) {
+		for of, err := range g.groups(ctx) {
 			switch {
 			case err != nil:
 				yield(source.Map{}, err)
 				return
 			case !of.fits():
 				g.o.Note("aggregation %q has %d resources, more than a Resource Map can hold, so it gets no Resource Map: use rules that make smaller aggregations", of.Name, of.n)
-			case !yield(g.described(of), nil):
+			case !yield(g.resourceMap(of), nil):
 				return
 			}
 		}
 	}
 }
 
-// described returns the Resource Map of an Aggregation in Atom, and also in JSON-LD
-// unless that would be too large for programs that read it.
-func (g *Grouping) described(of *gathered) source.Map {
+// resourceMap returns the Resource Map of an Aggregation in Atom, and also in JSON-LD
+// unless the JSON-LD map would be too large for programs that read it.
+func (g *Grouping) resourceMap(of *group) source.Map {
 	m := source.Map{Name: of.Key, Sum: source.Sum(of.sum), Files: []source.MapFile{g.file(of, ore.FormatAtom)}}
 	if of.jsonBytes <= maxJSONBytes {
 		m.Files = append(m.Files, g.file(of, ore.FormatJSONLD))
@@ -66,7 +65,7 @@ func (g *Grouping) described(of *gathered) source.Map {
 
 var extensions = map[ore.Format]string{ore.FormatAtom: mapExtension, ore.FormatJSONLD: ".jsonld"}
 
-func (g *Grouping) file(of *gathered, f ore.Format) source.MapFile {
+func (g *Grouping) file(of *group, f ore.Format) source.MapFile {
 	uri := func(f ore.Format) string { return source.MapURI(g.o.BaseURL, g.o.Set, of.Key+extensions[f]) }
 	return source.MapFile{Name: of.Key + extensions[f], Write: func(w io.Writer, changed time.Time) error {
 		m := ore.Map{
@@ -86,7 +85,7 @@ func (g *Grouping) file(of *gathered, f ore.Format) source.MapFile {
 }
 
 // resources yields the members as resources of a map.
-func (of *gathered) resources(yield func(*ore.Resource, error) bool) {
+func (of *group) resources(yield func(*ore.Resource, error) bool) {
 	for m, err := range of.members.All() {
 		if !yield(&ore.Resource{URI: m.URI, MediaType: m.Type, Modified: m.Modified}, err) || err != nil {
 			return
@@ -94,13 +93,11 @@ func (of *gathered) resources(yield func(*ore.Resource, error) bool) {
 	}
 }
 
-// lists returns the documents that list the maps, the Sitemap first.
 func (g *Grouping) lists() []source.MapList {
 	return []source.MapList{{Name: sitemapName, Write: g.sitemap}, {Name: atomName, Write: g.atom}, {Name: rssName, Write: g.rss}}
 }
 
-// listed yields the files of all maps.
-func listed(all []source.MapState) iter.Seq2[string, *source.MapState] {
+func mapFiles(all []source.MapState) iter.Seq2[string, *source.MapState] {
 	return func(yield func(string, *source.MapState) bool) {
 		for i := range all {
 			for _, uri := range all[i].Files {
@@ -112,13 +109,12 @@ func listed(all []source.MapState) iter.Seq2[string, *source.MapState] {
 	}
 }
 
-// sitemap writes the Sitemap of the maps.
 func (g *Grouping) sitemap(w io.Writer, all []source.MapState, _ time.Time) error {
 	enc, err := resourcesync.NewEncoder(w, resourcesync.Header{})
 	if err != nil {
 		return err
 	}
-	for uri, m := range listed(all) {
+	for uri, m := range mapFiles(all) {
 		if err := enc.Encode(resourcesync.Entry{Loc: uri, LastMod: resourcesync.DatetimeOf(m.Changed)}); err != nil {
 			return err
 		}
@@ -161,15 +157,15 @@ type atomEntry struct {
 	Link    atomLink `xml:"link"`
 }
 
-// atom writes the Atom feed. The id of an entry must differ from the URIs of the map
-// and its Aggregation (ORE alpha §2.3).
+// atom writes the Atom feed. The "id" of an entry must differ from the URIs of the map and
+// its Aggregation (ORE alpha §2.3).
 func (g *Grouping) atom(w io.Writer, all []source.MapState, changed time.Time) error {
 	self := source.MapURI(g.o.BaseURL, g.o.Set, atomName)
 	f := atomFeed{
 		ID: self + "#feed", Title: g.feedTitle(), Updated: resourcesync.DatetimeOf(changed).String(), Author: atomPerson{g.o.Creator},
 		Link: atomLink{"self", self, ore.FormatAtom.MediaType()},
 	}
-	for uri, m := range listed(newest(all)) {
+	for uri, m := range mapFiles(newest(all)) {
 		f.Entries = append(f.Entries, atomEntry{
 			ID: uri + "#listed", Title: g.title(m), Updated: resourcesync.DatetimeOf(m.Changed).String(),
 			Link: atomLink{"alternate", uri, mediaType(uri)},
@@ -206,12 +202,11 @@ type rssGUID struct {
 // rssTime is the RFC 822 layout with a four-digit year, as RSS 2.0 requires.
 const rssTime = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// rss writes the RSS feed.
 func (g *Grouping) rss(w io.Writer, all []source.MapState, changed time.Time) error {
 	f := rssFeed{Version: "2.0"}
 	f.Channel.Title, f.Channel.Description = g.feedTitle(), "Which resources belong together"
 	f.Channel.Link, f.Channel.Changed = source.AboutURI(g.o.BaseURL), changed.UTC().Format(rssTime)
-	for uri, m := range listed(newest(all)) {
+	for uri, m := range mapFiles(newest(all)) {
 		f.Channel.Items = append(f.Channel.Items, rssItem{g.title(m), uri, rssGUID{false, uri + "#listed"}, m.Changed.UTC().Format(rssTime)})
 	}
 	return encode(w, f)
@@ -232,9 +227,8 @@ func encode(w io.Writer, v any) error {
 
 func (g *Grouping) feedTitle() string { return "Resource Maps of " + g.o.Title }
 
-func (g *Grouping) title(m *source.MapState) string { return g.known[m.Name].Title }
+func (g *Grouping) title(m *source.MapState) string { return g.sizes[m.Name].Title }
 
-// mediaType returns the media type of a map by its extension.
 func mediaType(uri string) string {
 	for f, extension := range extensions {
 		if strings.HasSuffix(uri, extension) {
@@ -244,8 +238,8 @@ func mediaType(uri string) string {
 	return ""
 }
 
-// links returns the link elements for the HTML pages: those to the feeds, and to up to
-// maxLinks maps (ORE alpha §3.1).
+// links returns the link elements for the HTML pages: to the feeds and, if there are at
+// most maxLinks maps, to each map (ORE alpha §3.1).
 func (g *Grouping) links(all []source.MapState) []source.PageLink {
 	links := []source.PageLink{
 		{Rel: "alternate", Href: source.MapURI(g.o.BaseURL, g.o.Set, atomName), Type: "application/atom+xml", Title: g.feedTitle()},

@@ -27,7 +27,7 @@ import (
 // AdoptError reports why a publication cannot be taken over. Nothing was changed.
 type AdoptError struct {
 	Key    string // key of the document in the output
-	Reason string // the reason, worded as the rest of a sentence that begins with Key
+	Reason string // the reason, as the end of a sentence that begins with Key
 	Err    error  // may be nil
 }
 
@@ -41,17 +41,18 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting is the name of the setting that holds the JSON form of type adopted.
+// adoptedSetting is the name of the setting that holds the JSON form of a value of type
+// adopted.
 const adoptedSetting = "adopted"
 
-// adopted is stored after an adoption. It says which documents of the adopted publication
-// remain in the output.
+// adopted is stored after an adoption. It has the keys of those documents of the adopted
+// publication that remain in the output.
 type adopted struct {
 	Aliases source.Aliases
 	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
 }
 
-// loadAdopted reads what an adoption stored, if there was one, and sets s.foreign.
+// loadAdopted reads what an earlier adoption stored, if there was one, and sets s.foreign.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -70,12 +71,12 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	return a, nil
 }
 
-// adopter takes over a publication without its state: a publication of Instep whose state
-// is lost, or a publication of another program.
+// adopter adopts a publication that has no state: a publication of Instep whose state is
+// lost, or a publication of another program.
 type adopter struct {
 	*reader
 	s       *Session
-	ours    bool   // the publication to adopt was made by Instep
+	ours    bool   // whether Instep made the publication to adopt
 	uuid    string // the UUID of the lost state of a publication of Instep
 	now     time.Time
 	kept    adopted
@@ -94,18 +95,17 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // the numbers of changes with a too early datetime, of changes with a too late datetime, and of resources whose files could not be verified
+	early, late, weak int // the numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
 }
 
-// adopt takes over the publication that is in the output, if Site.Adopt is set and the
-// state is new.
+// adopt adopts the publication in the output, if Site.Adopt is set and the state is new.
 func (s *Session) adopt(ctx context.Context) error {
 	if !s.site.Adopt {
 		return nil
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // the state is not new, since a publication of its own or an adopted one is recorded in it
+		return err // the state is not new, since it already records a publication
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -120,7 +120,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	err = s.pubs.Adopt(ctx, a.changes-1, settings, func(c *catalog.Adoption) error {
 		for i, set := range a.sets {
-			if err := a.fill(c, set, a.id+int64(i)); err != nil {
+			if err := a.recordSet(c, set, a.id+int64(i)); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	if errors.Is(err, catalog.ErrState) {
 		err = &AdoptError{infoKey, fmt.Sprintf("can't be adopted into the state %q (give a new one with --state)", s.site.State), err}
 	}
-	s.news, s.takenOver = a.notes, !a.ours
+	s.notes, s.takenOver = a.notes, !a.ours
 	return err
 }
 
@@ -137,7 +137,7 @@ func (a *adopter) note(format string, args ...any) {
 	a.notes = append(a.notes, "adopted: "+fmt.Sprintf(format, args...))
 }
 
-// settings returns the settings to store in the catalog, apart from those of the sets.
+// settings returns the settings to store in the catalog, except the settings of the sets.
 func (a *adopter) settings() (map[string]string, error) {
 	text, err := json.Marshal(a.kept)
 	all := map[string]string{
@@ -149,7 +149,7 @@ func (a *adopter) settings() (map[string]string, error) {
 	return all, err
 }
 
-// find reads all documents to be adopted completely.
+// find reads all documents of the publication to adopt.
 func (a *adopter) find() error {
 	info, err := publishedInfo(a.s.outPath)
 	switch {
@@ -175,22 +175,22 @@ func (a *adopter) find() error {
 	return nil
 }
 
-// numbered matches the parts of our keys that contain the id of a publication or the number
-// of a Change List.
-var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
+// numberedKey matches those keys of documents of Instep that contain the id of a
+// publication or the number of a Change List.
+var numberedKey = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
 
 // sitemapForm matches the file names of the plain sitemaps that Instep writes.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count raises a.id and a.changes to the publication id and the Change List number in a key
-// of ours, if these are higher.
-func (a *adopter) count(key string) {
-	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
+// raiseNumbers raises a.id and a.changes to the publication id and the Change List number
+// in a key, if these are higher.
+func (a *adopter) raiseNumbers(key string) {
+	for _, m := range numberedKey.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
 	}
 }
 
-// atoi returns the value of digits, or 0 if there are none.
+// atoi returns the value of digits, or 0 if digits is not a number.
 func atoi(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
@@ -199,21 +199,21 @@ func atoi(digits string) int64 {
 	return n
 }
 
-// fill records a set in the catalog, in the state that its last publication describes.
-func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
-	if err := a.hold(c, set); err != nil {
+// recordSet records a set in the catalog as its adopted documents describe it.
+func (a *adopter) recordSet(c *catalog.Adoption, set *adoptedSet, id int64) error {
+	if err := a.recordMembers(c, set); err != nil {
 		return err
 	}
 	set.pub.ID, set.pub.Set, set.pub.Made, set.pub.Resources = id, set.name, a.now, set.resources
 	set.pub.ListAt = set.listAt()
-	if err := a.history(c, set); err != nil {
+	if err := a.recordChanges(c, set); err != nil {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%s got another datetime, because the one in the Change List was out of order, outside the interval of the list or in the future", english.Plural(int(set.early+set.late), "change", ""))
+		a.note("%s got another datetime, because the datetime in the Change List was out of order, outside the period of the list or in the future", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%s of %q will be published as updated, because this list states no digest of them, and their files do not have the listed length and time", english.Plural(int(set.weak), "resource", ""), set.list.key)
+		a.note("%s of %q will be published as updated, because the list states no digest of them and their files do not have the listed length and time", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {
@@ -223,22 +223,22 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // the first set is recorded together with the documents of all sets, so the other sets record none
+	a.own = nil // recorded with the first set, so the other sets record no documents
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
 	return c.Publish(set.id, id, string(body), f)
 }
 
-// hold records the resources of the Resource List as members of the set.
-func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
+// recordMembers records the resources of the Resource List as members of the set.
+func (a *adopter) recordMembers(c *catalog.Adoption, set *adoptedSet) error {
 	for _, d := range set.parts {
-		err := a.each(d, func(e *resourcesync.Entry) error {
+		err := a.eachEntry(d, func(e *resourcesync.Entry) error {
 			ch := catalog.Change{Datetime: set.listAt(), Change: resourcesync.Created, Resource: a.resource(e)}
-			if len(ch.Digests) == 0 && !a.prove(&ch.Resource) {
+			if len(ch.Digests) == 0 && !a.addDigest(&ch.Resource) {
 				set.weak++
 			}
-			return a.holdOne(c, set, ch)
+			return a.recordMember(c, set, ch)
 		})
 		if err != nil {
 			return err
@@ -247,9 +247,9 @@ func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// holdOne records the state of a resource in the set. It keeps the spelling of the URI in
-// the adopted document, since mirrors identify the resource by it.
-func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
+// recordMember records the state of a resource in the set. It keeps the spelling of the URI
+// in the adopted document, since mirrors identify the resource by this spelling.
+func (a *adopter) recordMember(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
 	own := scan.URI(a.base, ch.Path)
 	if ch.Change != resourcesync.Deleted && ch.Path != ch.URI && own != ch.URI {
 		if err := c.Spell(own, ch.URI); err != nil {
@@ -259,11 +259,10 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 	return c.Hold(set.id, ch)
 }
 
-// resource converts an entry of an adopted document to a resource of the catalog.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // Instep wrote the time of the change as lastmod, for readers of ResourceSync 1.0
+		modified = resourcesync.Datetime{} // Instep wrote the time of the change into "lastmod", for readers of ResourceSync 1.0
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -271,9 +270,9 @@ func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	}
 }
 
-// prove computes the missing digest of a resource from its file, if the file has the
-// listed length and time.
-func (a *adopter) prove(r *catalog.Resource) bool {
+// addDigest computes the missing digest of a resource from its file. It returns false if
+// the file does not have the listed length and time.
+func (a *adopter) addDigest(r *catalog.Resource) bool {
 	if a.s.tree == nil || r.LastMod.IsZero() {
 		return false
 	}
@@ -297,19 +296,19 @@ func (a *adopter) prove(r *catalog.Resource) bool {
 	return true
 }
 
-// history applies the changes in the Change Lists of a set, in order. It puts the changes
-// of the open list into the change log. Closed lists of Instep stay unchanged.
-func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
+// recordChanges applies the changes in the Change Lists of a set, in order. It puts the
+// changes of the open list into the change log. Closed lists of Instep stay unchanged.
+func (a *adopter) recordChanges(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
-	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
+	p.ChangesNumber, p.ChangesFrom = a.continuedList(set)
 	p.ChangesThrough = p.ChangesNumber - 1
 	c.Reserve(p.ChangesFrom)
 	var last time.Time
 	for i, l := range set.changes {
-		if from := a.begin(l); from.After(last) {
+		if from := a.startOf(l); from.After(last) {
 			last = from
 		}
-		list, err := a.inOrder(set, l, last)
+		list, err := a.orderedChanges(set, l, last)
 		if err != nil {
 			return err
 		}
@@ -317,7 +316,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 		for _, ch := range list {
 			last = ch.Datetime
 			if !ch.Datetime.Before(set.listAt()) {
-				if err := a.holdOne(c, set, ch); err != nil {
+				if err := a.recordMember(c, set, ch); err != nil {
 					return err
 				}
 			}
@@ -328,7 +327,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // not for Change Lists of other programs, whose changes are divided into new lists of our size
+			if a.ours { // the changes of other programs are divided into new Change Lists, so they do not count here
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}
@@ -336,15 +335,15 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// goesOn returns the number and the start time of the Change List to which the next
+// continuedList returns the number and the start time of the Change List to which the next
 // publication adds changes. For a publication of Instep that is its open list. For a
 // publication of another program it is a new list that starts with the first adopted
-// change, since all of its changes are divided into lists of our size.
-func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
+// change, because all adopted changes are divided into new lists.
+func (a *adopter) continuedList(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
 	case n > 0 && !a.ours:
-		return a.changes, a.begin(set.changes[0])
+		return a.changes, a.startOf(set.changes[0])
 	case n > 0 && set.changes[n-1].header.Until.IsZero():
 		return set.changes[n-1].number(), set.changes[n-1].start()
 	case n > 0:
@@ -355,9 +354,9 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	return a.changes, set.listAt()
 }
 
-// begin returns the start time of the interval that a Change List covers. If another
-// program wrote a time in the future, begin returns the present time instead.
-func (a *adopter) begin(l *doc) time.Time {
+// startOf returns the start of the period of a Change List. If another program wrote a time
+// in the future, startOf returns the present time instead.
+func (a *adopter) startOf(l *doc) time.Time {
 	from := l.start()
 	if !a.ours && from.After(a.now) {
 		return a.now
@@ -365,16 +364,16 @@ func (a *adopter) begin(l *doc) time.Time {
 	return from
 }
 
-// inOrder returns the changes in a Change List, ordered by datetime. It replaces any time
-// before the given time last by last. In lists of other programs it replaces times in the
-// future by the present time.
-func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
+// orderedChanges returns the changes in a Change List, ordered by datetime. Times before
+// the parameter last, which is the end of the previous list, are replaced by last. In lists
+// of other programs, times in the future are replaced by the present time.
+func (a *adopter) orderedChanges(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
-	err := a.each(l, func(e *resourcesync.Entry) error {
+	err := a.eachEntry(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // in ResourceSync 1.0 lastmod is the time of the change; but in the entry of a deletion it may be the time of the last version
+			when = e.LastMod // in ResourceSync 1.0 "lastmod" is the time of the change, except that for a deletion it may be the time of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {
@@ -400,9 +399,9 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs records all documents of Instep whose keys have a prefix as documents of this
+// recordOurs records all documents of Instep whose keys have a prefix as documents of this
 // state. It returns an error if another file has such a key.
-func (a *adopter) takeOurs(prefix string) error {
+func (a *adopter) recordOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
 			return fmt.Errorf("listing %q: %w", prefix, err)
@@ -410,11 +409,11 @@ func (a *adopter) takeOurs(prefix string) error {
 		if !strings.HasPrefix(info.Key, ourPrefix) && info.Key != wellKnownKey && !sitemapForm.MatchString(info.Key) {
 			continue
 		}
-		a.count(info.Key)
+		a.raiseNumbers(info.Key)
 		if _, known := a.own[info.Key]; known {
 			continue
 		}
-		doc, err := a.takeAny(info.Key, info.Size)
+		doc, err := a.documentOf(info.Key, info.Size)
 		if err != nil {
 			return err
 		}
@@ -423,9 +422,9 @@ func (a *adopter) takeOurs(prefix string) error {
 	return nil
 }
 
-// takeAny returns the record of a file as a document, or an error if no publication of
-// Instep could have written the file.
-func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
+// documentOf returns the record of a file as a document. It returns an error if Instep
+// cannot have written the file.
+func (a *adopter) documentOf(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {

@@ -21,13 +21,12 @@ const (
 	wellKnownKey = wellKnownDir + "/resourcesync"
 )
 
-// findOurs reads a publication of Instep.
 func (a *adopter) findOurs(info source.PublicationInfo) error {
 	if info.BaseURL != a.base {
 		return &AdoptError{infoKey, fmt.Sprintf("belongs to a publication for %s, expected %s", info.BaseURL, a.base), nil}
 	}
 	a.uuid, a.kept.Aliases = info.State, info.Aliases
-	if err := a.describedByUs(); err != nil {
+	if err := a.checkDescribedSets(); err != nil {
 		return err
 	}
 	for _, one := range a.s.site.sets {
@@ -37,7 +36,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 		if !there {
-			continue // the document is missing, and the next publication writes it again
+			continue // the Capability List is missing, and the next publication writes it again
 		}
 		o, err := a.offer(key)
 		if err != nil {
@@ -50,15 +49,15 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 		prefixes = append(prefixes, wellKnownKey)
 	}
 	for _, prefix := range prefixes {
-		if err := a.takeOurs(prefix); err != nil {
+		if err := a.recordOurs(prefix); err != nil {
 			return err
 		}
 	}
-	if err := a.takeCopy(); err != nil {
+	if err := a.recordWellKnown(); err != nil {
 		return err
 	}
 	for _, key := range a.kept.Aliases.AllKeys() {
-		if err := a.alias(key); err != nil {
+		if err := a.recordReplaced(key); err != nil {
 			return err
 		}
 	}
@@ -69,10 +68,10 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 	return nil
 }
 
-// takeCopy records the file at the well-known name (.well-known/resourcesync) as a document
-// of ours. If the base URL has a path and the file differs from our Source Description, it
-// belongs to somebody else and stays as it is.
-func (a *adopter) takeCopy() error {
+// recordWellKnown records the file at .well-known/resourcesync as a document of ours. If
+// the base URL has a path and the file differs from our Source Description, another program
+// wrote the file, and it stays unchanged.
+func (a *adopter) recordWellKnown() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {
 		return err
@@ -84,25 +83,25 @@ func (a *adopter) takeCopy() error {
 	return err
 }
 
-// describedByUs returns an error if the Source Description of the publication lists a set
-// that the site does not publish.
-func (a *adopter) describedByUs() error {
+// checkDescribedSets returns an error if the Source Description of the publication lists a
+// set that the site does not publish.
+func (a *adopter) checkDescribedSets() error {
 	d, err := a.read("resourcesync/description.xml", resourcesync.CapabilityDescription)
 	if err != nil || d.header.Root == resourcesync.SitemapIndex {
 		return err
 	}
-	return a.each(d, func(e *resourcesync.Entry) error {
+	return a.eachEntry(d, func(e *resourcesync.Entry) error {
 		for _, one := range a.s.site.sets {
 			alias := a.kept.Aliases.Sets[one.Name].CapabilityList
 			if e.Loc == source.CapabilityListURI(a.base, one.Name) || alias != "" && e.Loc == a.base+alias {
 				return nil
 			}
 		}
-		return &AdoptError{d.key, fmt.Sprintf("line %d: names the set %s, which is none of those to publish", e.Line, e.Loc), nil}
+		return &AdoptError{d.key, fmt.Sprintf("line %d: names the set %s, which is not one of the sets to publish", e.Line, e.Loc), nil}
 	})
 }
 
-// describeOurs reconstructs the record of the last publication of a set from its documents.
+// describeOurs reconstructs the record of a set's last publication from its documents.
 func (a *adopter) describeOurs(set *adoptedSet) {
 	p := &set.pub
 	p.Offers = []source.Offer{{Capability: resourcesync.CapabilityResourceList, URI: a.base + set.list.key}}
@@ -119,7 +118,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 			list.Keys, list.Bytes = append(list.Keys, d.key), list.Bytes+d.length
 		}
 	}
-	if m := numbered.FindStringSubmatch(set.list.key); m != nil {
+	if m := numberedKey.FindStringSubmatch(set.list.key); m != nil {
 		list.Number = atoi(m[2])
 		p.Generations = []int64{list.Number}
 	}
@@ -136,7 +135,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 		set.items = append(set.items, it)
 	}
 	for _, c := range set.others {
-		a.note("the adopted publication has a %s, which is not continued; if your options ask for one, a new one is written", c)
+		a.note("the adopted publication has a %s, which is not continued: a new one is written if an option requests it", c)
 	}
 	if set.name == "" {
 		for key := range a.own {
@@ -154,20 +153,19 @@ var entrances = []string{
 	"capabilitylist.xml", wellKnownKey, "sourcedescription.xml", "sourceDescription.xml", "description.xml", "resourcesync.xml",
 }
 
-// findForeign reads a publication of another program.
 func (a *adopter) findForeign() error {
 	if len(a.s.site.sets) != 1 {
-		return &AdoptError{entrances[0], "describes one set, expected a configuration of one set", nil}
+		return &AdoptError{entrances[0], "describes one set, but the configuration has several sets", nil}
 	}
 	set := &adoptedSet{name: a.s.site.sets[0].Name}
-	key, err := a.entrance()
+	key, err := a.findCapabilityList()
 	if err != nil {
 		return err
 	}
 	if set.offer, err = a.offer(key); err != nil {
 		return err
 	}
-	if err := a.description(set.capabilities); err != nil {
+	if err := a.findDescriptions(set.capabilities); err != nil {
 		return err
 	}
 	a.changes = 1
@@ -179,11 +177,11 @@ func (a *adopter) findForeign() error {
 	a.kept.Aliases.Sets = map[string]source.SetAliases{set.name: names}
 	keys := a.kept.Aliases.AllKeys()
 	for _, key := range keys {
-		if err := a.alias(key); err != nil {
+		if err := a.recordReplaced(key); err != nil {
 			return err
 		}
 	}
-	if err := a.free(); err != nil {
+	if err := a.checkNamesFree(); err != nil {
 		return err
 	}
 	for _, d := range slices.Concat(set.parts, set.named, set.changes) {
@@ -201,29 +199,29 @@ func (a *adopter) findForeign() error {
 	return nil
 }
 
-// ourNames are the names of the documents that each publication of Instep rewrites.
+// ourNames are the file names of the documents that each publication of Instep rewrites.
 var ourNames = []string{
 	"publication.json", "about.html", "set.html", "description.xml", "capabilitylist.xml", "resourcelist.xml",
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free returns an error if a file that is not ours has the key of one of our documents,
-// because such a file would block every publication.
-func (a *adopter) free() error {
+// checkNamesFree returns an error if another program's file has the key of a document that
+// Instep writes, because such a file would block every publication.
+func (a *adopter) checkNamesFree() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
 		if err != nil {
 			return fmt.Errorf("listing %q: %w", ourPrefix, err)
 		}
 		_, known := a.own[info.Key]
-		if numbered.MatchString(info.Key) || !known && slices.Contains(ourNames, path.Base(info.Key)) {
-			return &AdoptError{info.Key, fmt.Sprintf("has the name of one of our documents, but there is no %q (put that file back, or move the document away)", infoKey), nil}
+		if numberedKey.MatchString(info.Key) || !known && slices.Contains(ourNames, path.Base(info.Key)) {
+			return &AdoptError{info.Key, fmt.Sprintf("has the name of a document of Instep, but %q is missing (put that file back, or move the document away)", infoKey), nil}
 		}
 	}
 	return nil
 }
 
-// entrance returns the key of the Capability List.
-func (a *adopter) entrance() (string, error) {
+// findCapabilityList returns the key of the Capability List.
+func (a *adopter) findCapabilityList() (string, error) {
 	for _, key := range entrances {
 		there, err := a.exists(key)
 		if err != nil {
@@ -235,7 +233,7 @@ func (a *adopter) entrance() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // the file has this name but is not such a document, so the next name is tried
+			continue // the file has this name but is no such document, so the next name is tried
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:
@@ -247,10 +245,10 @@ func (a *adopter) entrance() (string, error) {
 	return "", &AdoptError{entrances[0], fmt.Sprintf("does not exist, nor does any of %q: expected one of these documents of a publication", entrances[1:]), nil}
 }
 
-// singleList returns the key of the one Capability List that a Source Description lists. It
-// returns an error if there is not exactly one.
+// singleList returns the key of the only Capability List in a Source Description. It
+// returns an error if there is none, or if there are several.
 func (a *adopter) singleList(description *doc) (found string, err error) {
-	err = a.each(description, func(e *resourcesync.Entry) error {
+	err = a.eachEntry(description, func(e *resourcesync.Entry) error {
 		key, err := a.key(e.Loc, description)
 		if err == nil && found != "" && key != found {
 			err = &AdoptError{description.key, fmt.Sprintf("names several sets, %q and %q: expected one", found, key), nil}
@@ -264,15 +262,15 @@ func (a *adopter) singleList(description *doc) (found string, err error) {
 	return found, err
 }
 
-// description finds the Source Descriptions of the publication. One of them is linked by
-// the Capability List (relation up). Readers know the Source by that URI.
-func (a *adopter) description(capabilities *doc) error {
+// findDescriptions finds the Source Descriptions of the publication. The Capability List
+// links to one of them with rel="up", and readers have stored the URI in that link.
+func (a *adopter) findDescriptions(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
 		if key, err := a.key(up, capabilities); err == nil {
 			keys = append(keys, key)
 		} else {
-			a.note("%q links %s as its Source Description, which is not below the base URL and is replaced by ours", capabilities.key, up)
+			a.note("%q links to the Source Description %s, which is not below the base URL: the link is replaced", capabilities.key, up)
 		}
 	}
 	for i, key := range append(keys, entrances[1:]...) {
@@ -303,9 +301,9 @@ func (a *adopter) description(capabilities *doc) error {
 	return nil
 }
 
-// alias records a document of the adopted publication as ours. From now on, a copy of one
-// of our documents replaces it.
-func (a *adopter) alias(key string) error {
+// recordReplaced records a document of the adopted publication as written by this state, so
+// that publications may replace it by a copy of one of their documents.
+func (a *adopter) recordReplaced(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {
 		return err

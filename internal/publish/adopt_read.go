@@ -32,14 +32,13 @@ type doc struct {
 	length  int64
 	sum     [sha256.Size]byte
 	entries int64
-	nested  bool // the document is an index: its entries are documents of the same capability
+	nested  bool // whether the document is an index: its entries are documents of the same capability
 	first   time.Time
 }
 
-// index reports whether the document is an index.
 func (d *doc) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
 
-// start returns the time from which a Change List includes changes.
+// start returns the start of the period of a Change List.
 func (d *doc) start() time.Time {
 	if d.header.From.IsZero() {
 		return d.first
@@ -52,12 +51,12 @@ func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
-// read reads a document completely. It returns an error if the document has another
-// capability than want. If want is "", it accepts any document, even a plain sitemap.
+// read reads a document completely. It returns an error if the document's capability
+// differs from want. If want is "", it accepts any document, even a plain sitemap.
 func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	d := &doc{key: key}
 	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
-		d.take(e, want)
+		d.countEntry(e, want)
 		return nil
 	})
 	if err != nil {
@@ -74,8 +73,8 @@ func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	return d, err
 }
 
-// take counts an entry of the document, and updates the fields nested and first.
-func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
+// countEntry counts an entry of the document, and updates the fields nested and first.
+func (d *doc) countEntry(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
 		return
@@ -86,16 +85,16 @@ func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	}
 }
 
-// each reads a document again and calls do for each entry.
-func (r *reader) each(d *doc, do func(*resourcesync.Entry) error) error {
+// eachEntry reads a document again and calls do for each entry.
+func (r *reader) eachEntry(d *doc, do func(*resourcesync.Entry) error) error {
 	_, err := r.load(document.Reader{Once: true}, d.key, do)
 	return err
 }
 
 // load reads a document completely and calls do for each entry. A single unusable entry is
-// an error, since its resource would be lost.
+// an error, since the adoption would lose its resource.
 func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
-	var failed error // of do
+	var failed error // the error that do returned
 	in.From = document.Opener(r.open)
 	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
 		if err != nil {
@@ -117,7 +116,6 @@ func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entr
 	return whole, err
 }
 
-// open opens a document of the publication.
 func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, _, err := r.bucket.Get(ctx, key, 0, -1)
 	switch {
@@ -129,8 +127,8 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of the document at the URI loc. The document by contains this URI,
-// which may be relative to it.
+// key returns the key of the document at the URI loc, which the document by contains. The
+// URI may be relative.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -155,31 +153,30 @@ func (r *reader) path(uri string) string {
 	return uri
 }
 
-// offer holds the documents to which one Capability List leads, directly or through an
-// index.
+// offer holds the documents that readers find through one Capability List, directly or
+// through an index.
 type offer struct {
 	capabilities *doc
 	list         *doc   // the Resource List, or its index
-	parts        []*doc // the Resource Lists
+	parts        []*doc // the Resource List, or its parts if it is an index
 	resources    int64
 	named        []*doc   // the Change Lists and indexes of Change Lists to which the Capability List links
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // the keys of the documents that future publications do not continue
 	others       []resourcesync.Capability
-	gap          string // the reason why older Change Lists are not continued; "" if there are none
+	gap          string // the reason why older Change Lists are not continued; "" if all Change Lists are continued
 }
 
-// listAt returns the time in the attribute at of the Resource List.
+// listAt returns the time in the "at" attribute of the Resource List.
 func (o *offer) listAt() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
-// offer reads the documents that a Capability List links.
 func (r *reader) offer(key string) (*offer, error) {
 	d, err := r.read(key, resourcesync.CapabilityCapabilityList)
 	if err != nil {
 		return nil, err
 	}
 	o := &offer{capabilities: d}
-	err = r.each(d, func(e *resourcesync.Entry) error {
+	err = r.eachEntry(d, func(e *resourcesync.Entry) error {
 		key, err := r.key(e.Loc, d)
 		switch {
 		case e.Capability != resourcesync.CapabilityResourceList && e.Capability != resourcesync.CapabilityChangeList:
@@ -191,19 +188,18 @@ func (r *reader) offer(key string) (*offer, error) {
 		case err != nil:
 			return err
 		}
-		return r.named(o, key, e.Capability)
+		return r.readList(o, key, e.Capability)
 	})
 	if err == nil && o.list == nil {
 		err = &AdoptError{key, "names no Resource List", nil}
 	}
 	if err == nil {
-		o.arrange()
+		o.sortChanges()
 	}
 	return o, err
 }
 
-// named reads a list that the Capability List links.
-func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
+func (r *reader) readList(o *offer, key string, c resourcesync.Capability) error {
 	d, err := r.read(key, c)
 	if err != nil {
 		return err
@@ -223,7 +219,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 	}
 	o.named = append(o.named, d)
 	for _, p := range parts {
-		if err := r.changesOf(p); err != nil {
+		if err := r.checkChanges(p); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(o.changes, func(c *doc) bool { return c.key == p.key }) {
@@ -233,9 +229,8 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 	return nil
 }
 
-// parts reads the lists in an index.
 func (r *reader) parts(index *doc) (parts []*doc, err error) {
-	err = r.each(index, func(e *resourcesync.Entry) error {
+	err = r.eachEntry(index, func(e *resourcesync.Entry) error {
 		if index.header.Root != resourcesync.SitemapIndex && e.Capability != index.header.Capability {
 			return nil
 		}
@@ -258,7 +253,7 @@ func (r *reader) parts(index *doc) (parts []*doc, err error) {
 func (r *reader) checkBelow(o *offer) error {
 	for _, d := range o.parts {
 		o.resources += d.entries
-		err := r.each(d, func(e *resourcesync.Entry) error { return r.ofSite(d, e) })
+		err := r.eachEntry(d, func(e *resourcesync.Entry) error { return r.checkEntry(d, e) })
 		if err != nil {
 			return err
 		}
@@ -266,31 +261,32 @@ func (r *reader) checkBelow(o *offer) error {
 	return nil
 }
 
-func (r *reader) ofSite(d *doc, e *resourcesync.Entry) error {
+func (r *reader) checkEntry(d *doc, e *resourcesync.Entry) error {
 	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
 		said := scan.Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, ChangeFreq: e.ChangeFreq}
 		if err := said.Check(); err != nil {
-			return &AdoptError{d.key, fmt.Sprintf("line %d: describes a resource in a way that our lists cannot", e.Line), err}
+			return &AdoptError{d.key, fmt.Sprintf("line %d: describes a resource in a way that Instep cannot repeat in its lists", e.Line), err}
 		}
 		return nil
 	}
 	return &AdoptError{d.key, fmt.Sprintf("line %d: lists %q, expected a resource below %s", e.Line, e.Loc, r.base), nil}
 }
 
-// changesOf checks that a document lists changes of resources below the base URL.
-func (r *reader) changesOf(d *doc) error {
-	return r.each(d, func(e *resourcesync.Entry) error {
+// checkChanges returns an error if a document lists anything but changes of resources below
+// the base URL.
+func (r *reader) checkChanges(d *doc) error {
+	return r.eachEntry(d, func(e *resourcesync.Entry) error {
 		switch e.Change {
 		case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
-			return r.ofSite(d, e)
+			return r.checkEntry(d, e)
 		}
 		return &AdoptError{d.key, fmt.Sprintf("line %d: %q: expected created, updated or deleted, found %q", e.Line, e.Loc, e.Change), nil}
 	})
 }
 
-// arrange sorts the Change Lists by time. If there is a period that no list covers, it
+// sortChanges sorts the Change Lists by time. If there is a period that no list covers, it
 // drops all lists before that period.
-func (o *offer) arrange() {
+func (o *offer) sortChanges() {
 	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.start().Compare(b.start()) })
 	for i := len(o.changes) - 1; i > 0; i-- {
 		a, b := o.changes[i-1], o.changes[i]

@@ -16,22 +16,22 @@ import (
 	"instep/internal/spool"
 )
 
-// basesName is the directory below the state directory that keeps the published bytes of
+// basesName is the directory, below the state directory, of the published bytes of
 // resources, from which patches are made. It has a subdirectory for each set.
 const basesName = "bases"
 
-// bases keeps the bytes of each resource of a set as they were published last, so that
-// patches can be made from them. It leaves out resources that are longer than
-// patch.MaxVCDIFF. The key of an object is a digest of the URI. The object at markKey names
-// the publication that published these bytes. It is removed before any bytes are replaced
-// and written again when the publication is done, so that after an interruption no patch is
-// made from bytes that were never published.
+// bases stores the last published bytes of each resource of a set, from which patches are
+// made. It leaves out resources that are longer than patch.MaxVCDIFF. The key of an object
+// is a digest of the URI. The object at markKey names the publication to which the bytes
+// belong. It is removed before any bytes are replaced, and written again when the
+// publication is done. Therefore no patch is made from bytes that an interrupted run stored
+// but never published.
 type bases struct{ *blob.Dir }
 
 const markKey = "published"
 
-// baseMark is the JSON in the object at markKey, which names the publication whose bytes
-// are kept.
+// baseMark is the content of the object at markKey, as JSON. It names the publication to
+// which the bytes belong.
 type baseMark struct {
 	Through int64 // source.Publication.ChangesThrough
 }
@@ -53,7 +53,8 @@ func (s *Session) openAllBases(ctx context.Context) error {
 }
 
 // openBases opens the published bytes (see bases) of a set that publishes patches. It
-// removes them if the set publishes none. A dry run only opens those that exist.
+// removes the bytes of a set that publishes no patches. A dry run neither creates nor
+// removes anything.
 func (s *Session) openBases(ctx context.Context, set *setState) error {
 	dir, err := s.openDir(ctx, setDir(basesName, set.Name), set.Patches && !s.site.DryRun, blob.DirOptions{})
 	if err != nil || dir == nil {
@@ -72,7 +73,6 @@ func (s *Session) openBases(ctx context.Context, set *setState) error {
 	return nil
 }
 
-// clear removes the kept bytes of all resources.
 func (b *bases) clear(ctx context.Context) error {
 	if err := b.unmark(ctx); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (b *bases) clear(ctx context.Context) error {
 	return nil
 }
 
-// lastChange returns the number of the last change that the kept bytes include, or -1 if
-// they belong to no publication.
+// lastChange returns the number of the last change that the stored bytes include, or -1 if
+// no publication is marked.
 func (b *bases) lastChange(ctx context.Context) (int64, error) {
 	text, err := b.read(ctx, markKey)
 	if err != nil || text == nil {
@@ -106,8 +106,8 @@ func (b *bases) lastChange(ctx context.Context) (int64, error) {
 	return m.Through, nil
 }
 
-// read returns the bytes of an object, or nil if there is none or it is longer than
-// patch.MaxBytes.
+// read returns the bytes of an object. It returns nil if there is no object, or if the
+// object is longer than patch.MaxBytes.
 func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
 	data, err := blob.ReadAll(ctx, b, key, patch.MaxBytes)
 	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLarge) {
@@ -116,10 +116,10 @@ func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// unmark records that the kept bytes belong to no publication.
+// unmark removes the mark, so that the stored bytes belong to no publication.
 func (b *bases) unmark(ctx context.Context) error { return blob.Remove(ctx, b, []string{markKey}) }
 
-// mark records that the kept bytes belong to the publication whose last change has the
+// mark records that the stored bytes belong to the publication whose last change has the
 // given number.
 func (b *bases) mark(ctx context.Context, last int64) error {
 	text, err := json.Marshal(baseMark{last})
@@ -130,13 +130,13 @@ func (b *bases) mark(ctx context.Context, last int64) error {
 }
 
 const (
-	// basesBatch is the largest number, and basesBytes the largest total length, of
-	// kept objects that are replaced in one batch.
+	// basesBatch is the largest number, and basesBytes the largest total length, of stored
+	// objects that are replaced in one batch.
 	basesBatch = 250
 	basesBytes = 64 << 20
 )
 
-// baseWriter replaces the kept bytes of resources, many resources in one batch.
+// baseWriter replaces the stored bytes of resources in batches.
 type baseWriter struct {
 	bases   *bases
 	batch   blob.Batch      // nil if no batch is open
@@ -195,7 +195,6 @@ func (w *baseWriter) copy(ctx context.Context, key string, c *contents, m catalo
 	})
 }
 
-// flush commits the open batch.
 func (w *baseWriter) flush(ctx context.Context) error {
 	if w.batch == nil {
 		return nil
@@ -203,7 +202,6 @@ func (w *baseWriter) flush(ctx context.Context) error {
 	return errors.Join(w.batch.Commit(ctx), w.discard())
 }
 
-// discard drops the open batch.
 func (w *baseWriter) discard() error {
 	if w.batch == nil {
 		return nil
@@ -213,10 +211,10 @@ func (w *baseWriter) discard() error {
 	return err
 }
 
-// settleBases records that the kept bytes are those of the publication that was just
-// written. If they did not belong to the publication before it, settleBases first copies
+// finishBases records that the stored bytes are those of the publication that was just
+// written. If they did not belong to the publication before it, finishBases first copies
 // the bytes of all resources again.
-func (r *run) settleBases(ctx context.Context) error {
+func (r *run) finishBases(ctx context.Context) error {
 	if r.bases == nil {
 		return nil
 	}
@@ -231,8 +229,8 @@ func (r *run) settleBases(ctx context.Context) error {
 	return nil
 }
 
-// copyBases replaces all kept bytes by the present bytes of the resources. It keeps no
-// bytes of a resource that has changed since the publication, because the published bytes
+// copyBases replaces all stored bytes by the present bytes of the resources. It stores no
+// bytes of a resource that has changed since the publication, because its published bytes
 // no longer exist.
 func (r *run) copyBases(ctx context.Context) (err error) {
 	c, err := r.contents(ctx, r.now)

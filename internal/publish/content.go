@@ -26,9 +26,9 @@ type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contentName is the subdirectory of the state that keeps copies of bytes: for each set the
-// bytes of changes that are in no Change Dump yet, and for all sets together the bytes of
-// versions.
+// contentName is the subdirectory of the state with copies of bytes. For each set it has
+// the bytes of changes that no Change Dump contains yet, and for all sets together it has
+// the bytes of versions.
 const (
 	contentName = "content"
 	defaultName = "default" // the subdirectory for the default set
@@ -48,7 +48,7 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	return err
 }
 
-// setDir returns the subdirectory for a set in a directory that has one for each set.
+// setDir returns the path of the subdirectory for a set.
 func setDir(dir, set string) string {
 	if set == "" {
 		return filepath.Join(dir, defaultName)
@@ -57,8 +57,8 @@ func setDir(dir, set string) string {
 }
 
 // openDir opens a directory of the state until the session ends. It returns nil if the
-// directory does not exist and create is false. Unless this is a dry run, it removes files
-// that an interrupted run left half written.
+// directory does not exist and create is false. Unless this is a dry run, it removes
+// incomplete files that an interrupted run left.
 func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.DirOptions) (*blob.Dir, error) {
 	name = filepath.Join(s.site.State, name)
 	if create {
@@ -83,12 +83,12 @@ func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.
 	return dir, nil
 }
 
-// keep returns the store into which a scan copies changed files, or nil if no copies are
-// needed. Change Dumps need copies, because the next one must contain every change since
-// Change Dumps began, even if the file has changed again by then. Before the first Change
-// Dump, copies are needed only if files changed again before they were packed. Versions need
-// copies, except in the first publication, which reads the files.
-func (r *run) keep() blob.Bucket {
+// copyStore returns the store into which a scan copies changed files, or nil if no copies
+// are needed. Change Dumps need copies, because the next dump must contain every change
+// since the first one, even if the file changes again before it is packed. Before the first
+// Change Dump, files are copied only if packing has failed because a file changed again.
+// Versions need copies, except in the first publication, which reads the files.
+func (r *run) copyStore() blob.Bucket {
 	dumps := r.Dumps && !(r.last.DumpsSince.IsZero() && r.keepsSince.IsZero())
 	if dumps || r.KeepVersions > 0 && r.last.ID != 0 {
 		return r.content.bucket()
@@ -96,9 +96,9 @@ func (r *run) keep() blob.Bucket {
 	return nil
 }
 
-// forget removes the kept bytes of changes that a Change Dump contains already or that no
-// Change Dump will contain. If a crash prevents this, the next publication does it.
-func (r *run) forget(ctx context.Context) error {
+// removePackedBytes removes the stored bytes of changes that no future Change Dump will
+// contain. If a crash prevents this, the next publication removes them.
+func (r *run) removePackedBytes(ctx context.Context) error {
 	if r.content == nil {
 		return nil
 	}
@@ -108,12 +108,12 @@ func (r *run) forget(ctx context.Context) error {
 	return nil
 }
 
-// contents gives access to the bytes of the resources of a set.
+// contents opens the bytes of the resources of a set.
 type contents struct {
 	facts facts
 	id    catalog.SetID
-	kept  blob.Bucket // the store with copies of bytes; nil if no copies are kept
-	since time.Time   // the store kept may have the bytes of resources that changed at or after this time
+	kept  blob.Bucket // the store with copies of bytes; nil if there are no copies
+	since time.Time   // the time since when changed resources may have their bytes in the store kept
 	// The present bytes of resources are read from tree or input. Both are nil if no bytes
 	// can be read.
 	tree  scan.Tree
@@ -139,7 +139,6 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 	return c, nil
 }
 
-// state yields the resources of the set as they are recorded, with their bytes.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
@@ -150,22 +149,21 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 				}
 				return c.openPresent(ctx, m)
 			}}
-			if !yield(b, cmp.Or(err, damaged, c.relations.link(ctx, &b.Entry, m.Changed))) {
+			if !yield(b, cmp.Or(err, damaged, c.relations.addLinks(ctx, &b.Entry, m.Changed))) {
 				return
 			}
 		}
 	}
 }
 
-// changes yields the changes with numbers greater than after and at most through, with their
-// bytes.
+// changes yields the changes with after < Seq <= through, together with their bytes.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 			en, damaged := changeEntry(ch)
 			b := source.Bitstream{Entry: en}
-			linked := c.relations.link(ctx, &b.Entry, ch.Datetime)
-			c.patching.pack(ch.Seq, &b)
+			linked := c.relations.addLinks(ctx, &b.Entry, ch.Datetime)
+			c.patching.addPatch(ch.Seq, &b)
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
 			}
@@ -176,7 +174,8 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	}
 }
 
-// open opens the copy of the bytes of a resource or, if there is none, its present bytes.
+// open opens the stored copy of a resource's bytes or, if there is no copy, the present
+// bytes.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
 	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
 		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)

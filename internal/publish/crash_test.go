@@ -41,7 +41,7 @@ func (w *world) broken(plan blobtest.Plan, at place) error {
 // openBroken opens a site on such a disk.
 func (w *world) openBroken(site Site, plan blobtest.Plan, at place) (*Session, error) {
 	w.t.Helper()
-	o, err := site.settle()
+	o, err := site.validate()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ type Files struct{ Root *os.Root }
 
 // Open implements fs.FS.
 func (f Files) Open(name string) (fs.File, error) {
-	if err := f.closed("open", name); err != nil {
+	if err := f.checkHidden("open", name); err != nil {
 		return nil, err
 	}
 	return f.Root.Open(name)
@@ -22,15 +22,15 @@ func (f Files) Open(name string) (fs.File, error) {
 
 // Stat implements fs.StatFS.
 func (f Files) Stat(name string) (fs.FileInfo, error) {
-	if err := f.closed("stat", name); err != nil {
+	if err := f.checkHidden("stat", name); err != nil {
 		return nil, err
 	}
 	return f.Root.Stat(name)
 }
 
-// closed returns fs.ErrNotExist if a name leads into a state directory, directly or
+// checkHidden returns fs.ErrNotExist if a name leads into a state directory, directly or
 // through a symbolic link.
-func (f Files) closed(op, name string) error {
+func (f Files) checkHidden(op, name string) error {
 	found, err := false, error(nil)
 	if top, _, _ := strings.Cut(name, "/"); catalog.IsStateName(top) {
 		found, err = catalog.IsState(".", f.Root.Stat, f.Root.Open)

@@ -11,8 +11,7 @@ import (
 	"instep/source"
 )
 
-// journal stores the records of publications, which package source
-// makes, in the catalog. It implements source.Journal.
+// journal implements source.Journal with records in the catalog.
 type journal struct {
 	facts facts
 	pubs  publications

@@ -12,7 +12,6 @@ import (
 	"instep/source"
 )
 
-// missing returns the keys of current documents that are missing from the output.
 func (r *run) missing(ctx context.Context) ([]string, error) {
 	missing, err := r.pub.Missing(ctx, r.last)
 	if err != nil || r.last.DumpsSince.IsZero() {
@@ -25,14 +24,14 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 	return missing, err
 }
 
-// dumpsBroken reports whether there is no Change Dump for the open Change List: it is
-// missing from the output or, after a run that failed, from the catalog.
+// dumpsBroken reports whether the open Change List has no Change Dump: its files are
+// missing from the output or, after a run that failed, the catalog has no record of it.
 func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
 		if err != nil {
 			return false, err
 		}
-		return r.gone(ctx, it)
+		return r.isIncomplete(ctx, it)
 	}
 	return true, nil
 }
@@ -40,7 +39,8 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 // dropLost removes from the catalog those items (such as Change Lists and packages) whose
 // files are missing from the output, so that the next publication does not link to them. If
 // a Change List or Change Dump is missing, dropLost also removes the older ones, because
-// readers rely on an unbroken sequence. It reports whether Change Dumps were removed.
+// readers rely on an unbroken sequence. The result dumps reports whether Change Dumps were
+// removed.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
 		if dumps, err = r.dumpsBroken(ctx); err != nil {
@@ -49,7 +49,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	}
 	var dropped []source.Item
 	for _, kind := range source.ListKinds {
-		items, err := r.lost(ctx, kind)
+		items, err := r.lostItems(ctx, kind)
 		if err != nil {
 			return false, err
 		}
@@ -95,15 +95,15 @@ func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	return nil
 }
 
-// lost returns the items of a kind that can no longer be offered because files are missing.
-// It leaves out the open Change List, which the next publication rewrites.
-func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
-	var until []source.Item // the items after the last one with a missing file
+// lostItems returns the items of a kind that can no longer be offered because files are
+// missing. It leaves out the open Change List, which the next publication rewrites.
+func (r *run) lostItems(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
+	var until []source.Item // the items after the last item with a missing file
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
 		if err != nil {
 			return nil, err
 		}
-		gone, err := r.gone(ctx, it)
+		gone, err := r.isIncomplete(ctx, it)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +123,7 @@ func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Ite
 	return lost, nil
 }
 
-// gone reports whether a file of an item is missing.
-func (r *run) gone(ctx context.Context, it source.Item) (bool, error) {
+func (r *run) isIncomplete(ctx context.Context, it source.Item) (bool, error) {
 	packages, err := source.PackagesOf(ctx, r.pub.Journal, r.Name, &it)
 	if err != nil {
 		return false, err

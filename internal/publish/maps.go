@@ -13,16 +13,15 @@ import (
 	"instep/source"
 )
 
-// collections adds links to Aggregations (OAI-ORE) to the entries of documents. A nil pointer
-// or the zero value adds no links.
+// collections adds links to Aggregations (OAI-ORE) to the entries of documents. A nil
+// pointer or a zero value adds no links.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string
 	has       func(key string) bool // reports whether the Aggregation with this key has a published map
 }
 
-// link adds links to the Aggregations of an entry.
-func (c *collections) link(en *resourcesync.Entry) {
+func (c *collections) addLinks(en *resourcesync.Entry) {
 	if c == nil || len(c.rules) == 0 {
 		return
 	}
@@ -35,9 +34,9 @@ func (c *collections) link(en *resourcesync.Entry) {
 	}
 }
 
-// aggregate sets r.collections, which adds links from entries to the Aggregations that have a
+// aggregate sets r.collections, which links entries to those Aggregations that have a
 // published map. If the publication has a snapshot, it also groups the resources of the set
-// into Aggregations. The caller must close the returned Grouping, which is nil if the maps do
+// into Aggregations. The caller must close the returned Grouping. It is nil if the maps do
 // not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}

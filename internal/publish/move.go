@@ -16,17 +16,17 @@ import (
 	"instep/source"
 )
 
-// movedSuffix is added to the name of the catalog when a publication is moved. The renamed
-// catalog is kept until the next move.
+// movedSuffix is added to the name of the catalog when a publication is moved to another
+// base URL. The renamed catalog is kept until the next move.
 const movedSuffix = ".moved"
 
-// leave ends the publication at the old base URL, so that the site can be published from
+// moveAway ends the publication at the old base URL, so that the site can be published from
 // scratch at the new one. It completes an interrupted publication, removes those documents
 // that this state wrote and nobody has changed, and renames the catalog. Other files stay.
 // It does nothing if the state already belongs to the new base URL, or if it belongs to
-// another directory or to a mirror. If leave is interrupted, the next run completes the
+// another directory or to a mirror. If moveAway is interrupted, the next run completes the
 // move.
-func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
+func (p *places) moveAway(ctx context.Context, o checkedSite) (note string, err error) {
 	before, _, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
 		return "", err
@@ -49,7 +49,7 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	if err != nil {
 		return "", err
 	}
-	if err := p.putAside(ctx, o); err != nil {
+	if err := p.renameCatalog(ctx, o); err != nil {
 		return "", fmt.Errorf("renaming the state of the publication at %q: %w", before, err)
 	}
 	return fmt.Sprintf("moved from %s: removed %s of that publication", before, english.Plural(int(removed), "document", "")), nil
@@ -57,7 +57,7 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 
 // toMove returns the old base URL and the keys of the documents that a move removes. The
 // URL is "" if there is nothing to move.
-func (p *places) toMove(ctx context.Context, o settled) (before string, keys []string, err error) {
+func (p *places) toMove(ctx context.Context, o checkedSite) (before string, keys []string, err error) {
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
 		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
@@ -89,9 +89,9 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	return before, keys, nil
 }
 
-// putAside renames the catalog, removes the bytes kept for its Change Dumps, and opens a
-// new catalog.
-func (p *places) putAside(ctx context.Context, o settled) error {
+// renameCatalog renames the catalog, removes the bytes stored for its Change Dumps, and
+// opens a new catalog.
+func (p *places) renameCatalog(ctx context.Context, o checkedSite) error {
 	if err := p.catalog.Close(); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base st
 // PlanMove writes nothing.
 func PlanMove(ctx context.Context, site Site) (before string, keys []string, err error) {
 	site.DryRun = true
-	o, err := site.settle()
+	o, err := site.validate()
 	if err != nil {
 		return "", nil, err
 	}

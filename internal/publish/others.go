@@ -7,13 +7,13 @@ import (
 	"instep/source"
 )
 
-// Others returns the names of the published sets that the Site does not contain. Their
-// documents stay unchanged and linked until somebody removes them from the output.
+// Others returns the names of the published sets that the Site does not contain. The Source
+// Description links to their documents until somebody removes them from the output.
 func (s *Session) Others() []string { return s.others }
 
-// linkedSets returns the names of the sets that the Source Description may list: all
-// sets of the state, except sets that are not in the site and whose documents were
-// removed from the output.
+// linkedSets returns the names of the sets that the Source Description may list: all sets
+// of the state, except sets that are not in the site and whose documents were removed from
+// the output.
 func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
 	named, err := s.facts.Sets(ctx)
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"instep/source"
 )
 
-// patching holds what one publication needs to make patches, and the patches made so far.
+// patching holds what one publication needs to make patches, and counts the patches made.
 type patching struct {
-	links    map[int64]resourcesync.Link // links to patches, by the number of the change
-	current  bool                        // the kept bytes (see bases) are those of the last publication
-	made     int64                       // number of patches made
-	bytes    int64                       // total length of these patches in bytes
-	whole    int64                       // total length in bytes of the new versions that these patches make
-	contents *contents
-	bases    baseWriter
-	kept     *spool.File      // a file with the new patches, for Change Dumps; nil if no dumps are made
-	places   map[int64]extent // the position of each patch in the file kept, by the number of the change
-	touched  map[string]bool  // in a dry run, the keys (see baseKey) of the resources whose kept bytes a real run would have replaced; otherwise nil
+	links       map[int64]resourcesync.Link // links to patches, by the number of the change
+	current     bool                        // whether the stored bytes (see bases) are those of the last publication
+	made        int64                       // number of patches made
+	bytes       int64                       // total length of these patches in bytes
+	targetBytes int64                       // total length in bytes of the new versions of the resources that have a patch
+	contents    *contents
+	bases       baseWriter
+	kept        *spool.File      // a file with the new patches, for Change Dumps; nil if no Change Dumps are made
+	places      map[int64]extent // the position of each patch in the temporary file, by the number of the change
+	replaced    map[string]bool  // in a dry run, the keys (see baseKey) of the resources whose stored bytes a real run would have replaced; otherwise nil
 }
 
-// extent is the position and length of a patch in patching.kept.
+// extent is the position and length of a patch in the file patching.kept.
 type extent struct{ at, n int64 }
 
 const (
@@ -43,15 +43,14 @@ const (
 	patchRoom = 400
 )
 
-// link adds to the entry of a change the link to its patch, if it has one.
-func (p *patching) link(seq int64, en *resourcesync.Entry) {
+func (p *patching) addLink(seq int64, en *resourcesync.Entry) {
 	if l, ok := p.links[seq]; ok {
 		en.Links = append(en.Links, l)
 	}
 }
 
-// pack adds to the bitstream of a change in a Change Dump the patch of this change.
-func (p *patching) pack(seq int64, b *source.Bitstream) {
+// addPatch adds the patch of a change to its bitstream in a Change Dump.
+func (p *patching) addPatch(seq int64, b *source.Bitstream) {
 	if p == nil {
 		return
 	}
@@ -65,7 +64,6 @@ func (p *patching) pack(seq int64, b *source.Bitstream) {
 	}
 }
 
-// keep stores a patch for a Change Dump.
 func (p *patching) keep(made *source.Patch) error {
 	if p.kept == nil {
 		return nil
@@ -75,7 +73,6 @@ func (p *patching) keep(made *source.Patch) error {
 	return err
 }
 
-// close removes the temporary file of the patches.
 func (p *patching) close() error {
 	if p.kept == nil {
 		return nil
@@ -108,9 +105,9 @@ func (r *run) patchRoom() int64 {
 	return min(each*int64(r.ChangeListMax), maxListBytes/2)
 }
 
-// patches returns the patches of the changes that this publication adds. It returns nil in a
-// first publication, which has no changes. It also returns nil if the kept bytes are not those
-// of the last publication, as after an interruption.
+// patches returns the patches of the changes that this publication adds. It returns nil for
+// a first publication, which has no changes, and if the stored bytes are not those of the
+// last publication, for example after an interruption.
 func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], error) {
 	if r.bases == nil || r.last.ID == 0 {
 		return nil, nil
@@ -142,13 +139,13 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 	}, nil
 }
 
-// makePatches makes the patches of the new changes, and keeps the new bytes of the changed
-// resources in place of the old ones. It stops when yield returns false.
+// makePatches makes the patches of the new changes, and replaces the stored bytes of the
+// changed resources by the new ones. It stops when yield returns false.
 func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (err error) {
 	p := &r.patching
 	p.bases = baseWriter{bases: r.bases}
 	if r.site.DryRun {
-		p.touched = map[string]bool{}
+		p.replaced = map[string]bool{}
 	} else if err := r.bases.unmark(ctx); err != nil {
 		return err
 	}
@@ -168,8 +165,8 @@ func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (
 	return p.bases.flush(ctx)
 }
 
-// patchOf makes the patch of one change, unless the patch is too large to be useful, and then
-// keeps the new bytes of the resource in place of the old ones.
+// patchOf makes the patch of one change, unless the patch is too large to be useful. It
+// then replaces the stored bytes of the resource by the new ones.
 func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patch, err error) {
 	p, key := &r.patching, baseKey(ch.URI)
 	if p.bases.pending[key] {
@@ -180,11 +177,11 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 	var after []byte // the new bytes; nil if the resource is deleted or too long for memory
 	deleted, long := ch.Change == resourcesync.Deleted, isLong(ch.Resource)
 	if !deleted && !long {
-		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
+		if after, err = p.contents.readWhole(ctx, ch.Resource); err != nil {
 			return nil, err
 		}
 	}
-	if (after != nil || long) && p.wanted(key, ch) {
+	if (after != nil || long) && p.wantsPatch(key, ch) {
 		kind, data, err := patch.VCDIFF, []byte(nil), error(nil)
 		if long {
 			data, err = r.longPatch(ctx, key, ch.Resource)
@@ -200,7 +197,7 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 	}
 	switch {
 	case r.site.DryRun:
-		p.touched[key] = true
+		p.replaced[key] = true
 	case long && !deleted:
 		err = p.bases.copy(ctx, key, p.contents, ch.Resource)
 	default:
@@ -209,14 +206,13 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 	return made, err
 }
 
-// wanted reports whether to make a patch of a change from the previously published bytes at
-// key.
-func (p *patching) wanted(key string, ch catalog.Change) bool {
-	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.touched[key]
+// wantsPatch reports whether to make a patch of a change from the stored bytes at key.
+func (p *patching) wantsPatch(key string, ch catalog.Change) bool {
+	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.replaced[key]
 }
 
-// shortPatch returns a patch that makes the new version after from the published bytes at key.
-// The patch is nil if there are no such bytes, or the patch is not small enough.
+// shortPatch returns a patch that turns the stored bytes at key into the new version. The
+// patch is nil if no bytes are stored, or if the patch would not be small enough.
 func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byte) (patch.Kind, []byte, error) {
 	before, err := r.bases.read(ctx, key)
 	if err != nil || before == nil {
@@ -232,13 +228,13 @@ func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source
 		return nil, err
 	}
 	p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
-	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+ch.Length.Int64()
+	p.made, p.bytes, p.targetBytes = p.made+1, p.bytes+made.Length, p.targetBytes+ch.Length.Int64()
 	return &made, nil
 }
 
-// whole returns the bytes of a resource, or nil if they are longer than patch.MaxBytes or
-// no longer exist.
-func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error) {
+// readWhole returns the bytes of a resource. It returns nil if they are longer than
+// patch.MaxBytes or no longer exist.
+func (c *contents) readWhole(ctx context.Context, m catalog.Resource) ([]byte, error) {
 	var data *bytes.Buffer
 	ok, err := c.verified(ctx, m, patch.MaxBytes, func(r io.Reader) error {
 		data = bytes.NewBuffer(make([]byte, 0, m.Length.Int64()))
@@ -251,9 +247,9 @@ func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error
 	return data.Bytes(), nil
 }
 
-// verified calls take with a reader of the bytes of a resource. The reader verifies the bytes
-// when it reaches their end. ok is false if the resource has more than limit bytes, no longer
-// exists, or has changed since it was recorded.
+// verified calls take with a reader of the bytes of a resource. At the end of the bytes,
+// the reader verifies them. ok is false if the resource has more than limit bytes, no
+// longer exists, or has changed since it was recorded.
 func (c *contents) verified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
 	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil

@@ -16,10 +16,10 @@ import (
 // isLong reports whether a resource is too long to be held in memory.
 func isLong(m catalog.Resource) bool { return m.Length.Int64() > patch.MaxBytes }
 
-// longPatch returns the VCDIFF patch that makes the bytes of a resource from the
-// published bytes at key, without holding either in memory as a whole. It returns nil if
-// there are no published bytes, if the patch is not smaller than half of the resource, or
-// if it does not produce the recorded bytes.
+// longPatch returns the VCDIFF patch that turns the stored bytes at key into the bytes of a
+// resource. It reads both as streams, because they may be too long for memory. It returns
+// nil if no bytes are stored, if the patch is not smaller than half of the resource, or if
+// it does not produce the recorded bytes.
 func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]byte, error) {
 	body, info, err := r.bases.Get(ctx, key, 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {

@@ -26,21 +26,21 @@ const (
 	stagingName = "staging"
 )
 
-// tempKey is the directory in which documents are written before they are renamed. The
-// directory is empty after a run.
+// tempKey is the directory in the output in which documents are written before they are
+// renamed. The directory is empty after a run.
 const tempKey = ".instep-publish"
 
-// places are the directories with which a run works: the published directory, the state, the
+// places are the directories that a run uses: the published directory, the state, the
 // output and the staging area. A dry run uses a copy of the state and only reads the other
 // directories.
 type places struct {
-	dir     string // the real path of Site.Dir; "" if there is none
-	own     string // the slash-separated path, below dir, of the directory with the documents; "" if that is dir itself or elsewhere
-	inside  bool   // dir itself is the output, the directory with the documents
-	entered sync.RWMutex
-	tree    *os.Root // the open directory dir; nil if there is none
-	isState bool     // dir itself is a state directory, as the directory of a mirror is
-	lock    *flock.Lock
+	dir       string // the real path of Site.Dir; "" if there is none
+	own       string // the slash-separated path of the output below the published directory; "" if the output is elsewhere or is the published directory itself
+	isOut     bool   // whether the published directory itself is the output (the directory with the documents)
+	reopening sync.RWMutex
+	tree      *os.Root // the open published directory; nil if there is none
+	isState   bool     // whether the published directory itself is a state directory, as the directory of a mirror is
+	lock      *flock.Lock
 	stores
 	bucket   blob.Bucket
 	staging  blob.Bucket
@@ -50,7 +50,7 @@ type places struct {
 	scratch  string    // temporary directory of a dry run
 }
 
-func openPlaces(ctx context.Context, o settled) (p *places, err error) {
+func openPlaces(ctx context.Context, o checkedSite) (p *places, err error) {
 	p = &places{bucket: blob.NewMem(), staging: blob.NewMem()}
 	defer func() {
 		if err != nil {
@@ -60,25 +60,25 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 	if err = p.find(o); err != nil {
 		return p, err
 	}
-	if err = p.apart(o); err != nil {
+	if err = p.checkStateDir(o); err != nil {
 		return p, err
 	}
 	p.findOwn()
 	if o.DryRun {
-		err = p.peek(ctx, o)
+		err = p.openForDryRun(ctx, o)
 	} else {
 		err = p.open(ctx, o)
 	}
 	return p, err
 }
 
-// find resolves the paths of the directory and the output.
-func (p *places) find(o settled) (err error) {
+// find resolves the paths of the published directory and the output.
+func (p *places) find(o checkedSite) (err error) {
 	if o.Dir != "" {
 		if p.dir, err = realPath(o.Dir); err != nil {
 			return fmt.Errorf("%w: %w", scan.ErrRoot, err)
 		}
-		if err = p.enter(); err != nil {
+		if err = p.reopenDir(); err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,10 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that is at the path dir at present. Every scan needs it, because a
-// disk can be mounted there, or the directory can be replaced, while a session is open.
-func (p *places) enter() error {
+// reopenDir opens the directory that is at the path p.dir at present. Every scan calls it,
+// because while a session is open a disk can be mounted at that path, or the directory can
+// be replaced.
+func (p *places) reopenDir() error {
 	tree, err := openTree(p.dir)
 	if err != nil {
 		return err
@@ -102,8 +103,8 @@ func (p *places) enter() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", scan.ErrRoot, err), tree.Close())
 	}
-	p.entered.Lock()
-	defer p.entered.Unlock()
+	p.reopening.Lock()
+	defer p.reopening.Unlock()
 	p.isState = isState
 	if p.tree != nil {
 		_ = p.tree.Close() // the error is ignored, since the directory was opened only for reading
@@ -112,15 +113,16 @@ func (p *places) enter() error {
 	return nil
 }
 
-// root returns the published directory, opened by enter, or nil if there is none.
+// root returns the published directory that reopenDir opened, or nil if there is none.
 func (p *places) root() *os.Root {
-	p.entered.RLock()
-	defer p.entered.RUnlock()
+	p.reopening.RLock()
+	defer p.reopening.RUnlock()
 	return p.tree
 }
 
-// above returns the FileInfo of the parent directory of root, or nil if it cannot be read.
-func above(root *os.Root) fs.FileInfo {
+// parentInfo returns the FileInfo of the parent directory of root, or nil if it cannot be
+// read.
+func parentInfo(root *os.Root) fs.FileInfo {
 	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join is not used, because it removes the ".."; but if the root is a symbolic link, ".." means the parent of the link's target
 	if err != nil {
 		return nil
@@ -128,8 +130,8 @@ func above(root *os.Root) fs.FileInfo {
 	return info
 }
 
-// realPath returns the absolute path without symbolic links, which identifies the
-// directory of a state.
+// realPath returns the absolute path without symbolic links. A state records this form of
+// the path of its directory.
 func realPath(name string) (string, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -138,10 +140,10 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// apart returns an error if the state directory is inside the published directory or the
-// output, because its files would be published or served. It is allowed there if an element of
-// its path begins with a dot.
-func (p *places) apart(o settled) error {
+// checkStateDir returns an error if the state directory is inside the published directory
+// or the output, because its files would be published or served. It is allowed there if an
+// element of its relative path begins with a dot.
+func (p *places) checkStateDir(o checkedSite) error {
 	state, err := resolve(o.State)
 	if err != nil {
 		return fmt.Errorf("state directory: %w", err)
@@ -151,15 +153,14 @@ func (p *places) apart(o settled) error {
 			continue
 		}
 		rel, err := filepath.Rel(open, state)
-		if err == nil && filepath.IsLocal(rel) && !hidden(rel) {
-			return &OptionError{"state", o.State, fmt.Errorf("a state directory in %q can be read by anybody: expected one elsewhere, or a name that begins with a dot", open)}
+		if err == nil && filepath.IsLocal(rel) && !isHidden(rel) {
+			return &OptionError{"state", o.State, fmt.Errorf("everybody could read a state directory in %q: expected a directory elsewhere, or a name that begins with a dot", open)}
 		}
 	}
 	return nil
 }
 
-// hidden reports whether an element of a path begins with a dot.
-func hidden(rel string) bool {
+func isHidden(rel string) bool {
 	return rel != "." && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(name string) bool {
 		return strings.HasPrefix(name, ".")
 	})
@@ -181,7 +182,7 @@ func resolve(name string) (string, error) {
 
 // open locks the state, and opens the state, the staging area and the output. It creates
 // missing directories.
-func (p *places) open(ctx context.Context, o settled) (err error) {
+func (p *places) open(ctx context.Context, o checkedSite) (err error) {
 	if err := os.MkdirAll(o.State, 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
@@ -215,8 +216,8 @@ func (p *places) openOut() (err error) {
 	return err
 }
 
-// clean removes incomplete files that an interrupted run left. It must be called only when it
-// is certain that the output belongs to this state.
+// clean removes incomplete files that an interrupted run left. It must be called only after
+// the output was found to belong to this state.
 func (p *places) clean(ctx context.Context) error {
 	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
 		if d == nil {
@@ -229,9 +230,9 @@ func (p *places) clean(ctx context.Context) error {
 	return nil
 }
 
-// peek prepares a dry run, which works on a copy of the state. It writes nothing into the real
-// state, not even the auxiliary files of SQLite.
-func (p *places) peek(ctx context.Context, o settled) (err error) {
+// openForDryRun prepares a dry run, which works on a copy of the state. It writes nothing
+// into the real state, not even the auxiliary files of SQLite.
+func (p *places) openForDryRun(ctx context.Context, o checkedSite) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -255,7 +256,6 @@ func (p *places) peek(ctx context.Context, o settled) (err error) {
 	return nil
 }
 
-// copyFile copies a file if it exists.
 func copyFile(to, from string) (err error) {
 	r, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,38 +273,36 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, w.Close())
 }
 
-// findOwn sets the fields own and inside, which say where the output is within the published
+// findOwn sets the fields own and isOut, which say where the output is within the published
 // directory.
 func (p *places) findOwn() {
 	rel, err := filepath.Rel(p.dir, p.outPath)
 	switch {
 	case p.dir == "" || err != nil || !filepath.IsLocal(rel):
 	case rel == ".":
-		p.inside = true
+		p.isOut = true
 	default:
 		p.own = filepath.ToSlash(rel)
 	}
 }
 
-// ownTree reports whether a path below the published directory belongs to the output, if that
-// is a subdirectory, or to the state, if the published directory itself is a state directory.
-// State directories in subdirectories are recognised by the scan.
-func (p *places) ownTree(path string) bool {
-	p.entered.RLock()
+// isOwnPath reports whether a path below the published directory belongs to an output in a
+// subdirectory or, if the published directory is itself a state directory, to that state.
+// The scan recognises state directories in subdirectories.
+func (p *places) isOwnPath(path string) bool {
+	p.reopening.RLock()
 	isState := p.isState
-	p.entered.RUnlock()
+	p.reopening.RUnlock()
 	if top, _, _ := strings.Cut(path, "/"); isState && catalog.IsStateName(top) {
 		return true
 	}
 	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 
-// publishedInfo reads the publication.json of a directory.
 func publishedInfo(dir string) (source.PublicationInfo, error) {
 	return source.ReadPublicationInfo(os.DirFS(dir))
 }
 
-// openTree opens a directory whose files are resources.
 func openTree(dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -324,8 +322,8 @@ func (p *places) close() error {
 		}
 	}
 	if p.stageDir != nil && p.outDir != nil {
-		// Remove fails if the directory is not empty. Then it contains a file of
-		// somebody else, and stays.
+		// Remove fails if the directory is not empty. In that case another program has put
+		// a file there, and the directory stays.
 		_ = os.Remove(filepath.Join(p.outPath, tempKey))
 	}
 	if p.tree != nil {

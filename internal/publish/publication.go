@@ -15,8 +15,8 @@ import (
 // update builds the update to publish.
 //
 // A Change List ends at the time of the next change, or at the time of the publication. All
-// changes recorded so far are earlier than that time, and all later ones are not. So the
-// until of one list is the from of the next, and each change is in exactly one list.
+// changes recorded so far are earlier than that time, and all later changes are not. So the
+// "until" of one list is the "from" of the next, and each change is in exactly one list.
 func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	u := source.Update{Set: r.Name, Policy: r.Policy}
 	at, completed := r.moment()
@@ -46,8 +46,9 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 }
 
 // dumps adds the content of the Resource Dump and the Change Dumps to the update. The first
-// publication with dumps writes a Resource Dump, and its Change Dumps begin at the time of
-// that. From then on each scan keeps the bytes of changed files for later Change Dumps.
+// publication with dumps writes a Resource Dump, and Change Dumps begin at the time of this
+// Resource Dump. From then on each scan stores the bytes of changed files for later Change
+// Dumps.
 func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
 	at, completed := r.moment()
 	after, from := r.last.ChangesThrough, r.last.DumpsSince
@@ -90,7 +91,7 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 }
 
 // afterListed returns the earliest possible time after the last change in the open Change
-// List, or the zero time if that list is empty.
+// List. It returns the zero time if that list is empty.
 func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	for ch, err := range r.facts.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
 		return ch.Datetime.Add(time.Microsecond), err
@@ -98,9 +99,9 @@ func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// moment returns the times at and completed of a snapshot: the times of the scan if it read
-// the whole set, otherwise the present time of the change log. For a mirror, the time of
-// the scan is the time to which the state of the mirror belongs. The time at is never
+// moment returns the times "at" and "completed" of a snapshot: the times of the scan if it
+// read the whole set, otherwise the present time of the change log. For a mirror, the time
+// of the scan is the time to which the state of the mirror belongs. The time "at" is never
 // earlier than that of the last snapshot.
 func (r *run) moment() (at, completed time.Time) {
 	if r.full {
@@ -115,16 +116,16 @@ func (r *run) moment() (at, completed time.Time) {
 	return r.now, r.now
 }
 
-// spans divides the new changes into Change Lists. The first one is the open list of the
-// last publication, continued. A first publication has one empty list, because readers of
-// its Resource List need no earlier changes.
+// spans divides the new changes into Change Lists. The first of these is the open list of
+// the last publication, continued. A first publication has one empty list, because readers
+// of its Resource List need no earlier changes.
 func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, error) {
 	if r.last.ID == 0 {
 		return []span{{after: r.seq, through: r.seq, from: at}}, nil
 	}
 	open := span{after: r.last.ChangesNumber - 1, through: r.last.ChangesNumber - 1, from: r.last.ChangesFrom}
 	spans, err := divide(open, r.last.ChangesThrough, r.facts.Changes(ctx, r.id, open.after, r.seq),
-		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes - r.patchRoom(), age: r.RotateEvery, links: r.mementos.room})
+		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes - r.patchRoom(), age: r.RotateEvery, linkLength: r.mementos.linkLength})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for m, err := range r.facts.Members(ctx, r.id) {
 			en, damaged := resourceEntry(m)
-			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, m.Changed))) {
+			if !yield(en, cmp.Or(err, damaged, r.addLinks(ctx, &en, m.Changed))) {
 				return
 			}
 		}
@@ -163,8 +164,8 @@ func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resou
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
 			en, damaged := changeEntry(ch)
-			r.patching.link(ch.Seq, &en)
-			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, ch.Datetime))) {
+			r.patching.addLink(ch.Seq, &en)
+			if !yield(en, cmp.Or(err, damaged, r.addLinks(ctx, &en, ch.Datetime))) {
 				return
 			}
 		}

@@ -23,7 +23,7 @@ import (
 type Site struct {
 	Dir     string // the directory to publish; "" if no set consists of files
 	Out     string // directory for the documents; "" is Dir
-	State   string // state directory, which belongs to one Dir, BaseURL and Out; below Dir or Out its name must begin with a dot
+	State   string // state directory, which belongs to one Dir, BaseURL and Out; if it is below Dir or Out, its name must begin with a dot
 	BaseURL string // http or https URL at which Dir is served; a missing "/" is appended
 	About   source.About
 	// Recall lists the fields of About, such as "title", that were not given this time.
@@ -32,14 +32,15 @@ type Site struct {
 	Sets   []Set
 
 	Algorithms []resourcesync.Algorithm // digest algorithms; nil is only sha-256
-	Adopt      bool                     // take over the publication in Out if the state is new
+	Adopt      bool                     // adopt the publication in Out, for which there is no state, if State is new
 	Move       bool                     // if the state belongs to another base URL, remove the documents published there and publish the site from scratch at BaseURL
 	DryRun     bool                     // write nothing, not even the state, and report what a real run would do
 	Workers    int                      // number of files hashed concurrently; 0 is one per processor
 	Generator  string                   // name and version of the program, for the HTML pages
-	// RebaseMin is the minimum time between two snapshots (Resource Lists and dumps) of a
-	// set. Publications in between write only the changes, unless a snapshot is requested,
-	// so their cost depends on the number of changes and not on the size of the set.
+	// RebaseMin is the minimum time between two Resource Lists, and between two Resource
+	// Dumps, of a set. Publications in between write only the changes, unless What.Rebase
+	// is set, so their cost depends on the number of changes and not on the size of the
+	// set.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
@@ -56,32 +57,32 @@ type Set struct {
 	// If Input is nil, the resources are the files of Site.Dir. If Site.Dir is also empty,
 	// only Session.Record adds changes.
 	Input       func(scan.Deps) (scan.Input, error)
-	scan.Choice // the choice of the files of Site.Dir that are in the set; of a set with an Input, only Include and Exclude apply
+	scan.Choice // the selection of the files of Site.Dir that are in the set; if the set has an Input, only Include and Exclude apply
 	Rules       []scan.Rule
-	// Aggregations are rules that group the resources of the set. Each group is described
-	// by a Resource Map (OAI-ORE). The maps describe the same snapshot as the Resource
-	// List, and are written together with it.
+	// Aggregations are rules that group the resources of the set. A Resource Map (OAI-ORE)
+	// describes each group. The maps describe the same snapshot as the Resource List, and
+	// are written together with it.
 	Aggregations []aggregate.Rule
 	Policy       source.Policy // the settings of the publication; if the Site has only one set and Policy.About is empty, Site.About is used instead
 
 	// KeepVersions is how long a superseded state of a resource is kept at its own URI, to
-	// which entries link (1.1 §14.6). It must be KeepAll or at least Policy.KeepChanges. If
-	// it is 0, no versions are kept.
+	// which entries link (1.1 §14.6). It must be KeepAll or at least Policy.KeepChanges. 0
+	// means that no versions are kept.
 	KeepVersions time.Duration
 	TimeGates    bool // entries also link to TimeGates and TimeMaps; requests for these are answered by versions.Handler
 
-	Patches     bool          // publish patches of changed resources; for that, the published bytes of all resources are kept in State
+	Patches     bool          // publish patches of changed resources; to make them, the last published bytes of all resources are stored in State
 	Dumps       bool          // offer Resource Dumps and Change Dumps
-	DumpEvery   time.Duration // a Resource Dump older than this is replaced if something has changed; if 0, only the number of changes decides
-	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides
-	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes decides
+	DumpEvery   time.Duration // a Resource Dump older than this is replaced if something has changed; if 0, only the number of changes decides about a new dump
+	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides about a new list
+	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes closes it
 
-	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; a single Record call with more changes than that gets a larger list
+	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; if one Record call has more changes, they get a larger list
 	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 is 50,000
 	MaxDelete     string // largest number of deletions that a scan may find, such as "50" or "5%"; if it finds more, the set is not published; "" is the default of package guard
 }
 
-// What selects which sets Session.Publish publishes, and which steps it takes.
+// What selects the sets that Session.Publish publishes, and the steps of publishing.
 type What struct {
 	Sets   []string // names of the sets; nil is all
 	Rebase bool     // write a new Resource List and Resource Dump in any case
@@ -99,27 +100,27 @@ type Event = scan.Event
 // real run would have. After an error it has the counts up to the error.
 type SetReport struct {
 	Set         string
-	Published   bool  // a publication was made; false if nothing had changed, and in a dry run
+	Published   bool  // whether a publication was made; false if nothing had changed, and in a dry run
 	Publication int64 // id of the publication; 0 if there is none
-	Recovered   bool  // an interrupted publication was completed before this one
-	Rebased     bool  // the Resource List was rewritten
-	Dumped      bool  // the Resource Dump was rewritten
+	Recovered   bool  // whether an interrupted publication was completed before this one
+	Rebased     bool  // whether the Resource List was rewritten
+	Dumped      bool  // whether the Resource Dump was rewritten
 	At          time.Time
 
 	Resources, Bytes                             int64 // number and total length of the resources in the set
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
-	Kept                                         int64            // bytes of changed resources that were kept for Change Dumps, or in a dry run would be kept
-	Packaged                                     int64            // bytes of resources that were packed into packages, or in a dry run would be packed
+	Kept                                         int64            // bytes of changed resources that were stored for Change Dumps; in a dry run, that a real run would store
+	Packaged                                     int64            // bytes of resources that were packed into packages; in a dry run, that a real run would pack
 	Patches                                      int64            // patches published
-	PatchBytes, Patched                          int64            // the total length of these patches, and of the resources that they produce
+	PatchBytes, Patched                          int64            // the total length of these patches, and of the new versions that they produce
 	Failures                                     []Event          // the first few failures
 	Excluded                                     map[string]int64 // number of files that are not published, by reason
 
 	Documents []string // keys written below Out, in order
 	Retired   []string // keys of documents that are no longer linked and will be removed later
 	Notes     []string
-	// These are the URIs of the documents. The URI is "" if there is no such document.
+	// The following fields are the URIs of documents, or "" if there is no such document.
 	CapabilityList, ResourceList, ChangeList, FixedChangeList, ResourceDump, ChangeDump string
 }
 
@@ -160,7 +161,7 @@ const (
 func (e *StateError) Error() string {
 	switch e.What {
 	case WhatBaseURL:
-		return fmt.Sprintf("this was published for the base URL %s, not for %s", e.Recorded, e.Given)
+		return fmt.Sprintf("this site was published for the base URL %s, not for %s", e.Recorded, e.Given)
 	case WhatOut:
 		return fmt.Sprintf("the documents of state %q are in %q, not in %q", e.State, e.Recorded, e.Given)
 	}
@@ -190,8 +191,8 @@ func (e *SetError) Error() string {
 
 func (e *SetError) Unwrap() error { return e.Err }
 
-// Run brings the documents of a site up to date by Open, Session.Publish and Session.Close,
-// and returns their errors.
+// Run brings the documents of a site up to date. It calls Open, Session.Publish and
+// Session.Close, and returns their errors.
 func Run(ctx context.Context, site Site, what What) (rep Report, err error) {
 	s, err := Open(ctx, site)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"instep/source"
 )
 
-// said is stored as the setting policySetting of a set. It has what the published documents
-// say about the set and the Source.
-type said struct {
+// policyRecord is stored as the setting policySetting of a set. It has what the published
+// documents say about the set and the Source.
+type policyRecord struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
@@ -22,9 +22,9 @@ type said struct {
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that were not given with the values of the last
-// publication. If a Source has only one set, and it has no About of its own, the set uses the
-// About of the Source.
+// recall fills those fields of About that were not given from the last publication. If a
+// Source has only one set, and the set has no About of its own, the set uses the About of
+// the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
@@ -32,7 +32,7 @@ func (s *Session) recall(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var last said
+		var last policyRecord
 		if ok {
 			if err := json.Unmarshal([]byte(text), &last); err != nil {
 				return fmt.Errorf("reading the recorded description of set %q: %w", set.Name, err)

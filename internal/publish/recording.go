@@ -15,7 +15,7 @@ import (
 
 // ErrNoBytes means that an application recorded a change whose bytes cannot be found,
 // although the dumps or versions of the set must contain them.
-var ErrNoBytes = errors.New("the dumps or versions of the set need the bytes, which were not found")
+var ErrNoBytes = errors.New("the bytes of the resource were not found, but the dumps or versions of the set need them")
 
 // Known returns the recorded resources of a set that have the given URIs, in the same
 // order. For a URI that is not recorded it returns a zero Resource.
@@ -27,11 +27,11 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	return s.facts.Lookup(ctx, one.id, uris)
 }
 
-// Look reads the file at a path of the site's directory in the way of a scan. It returns
+// Look reads the file at a path of the site's directory as a scan does. It returns
 // fs.ErrNotExist if there is no such file or the file is not published. It is safe for
-// concurrent use. If the set has dumps, Look keeps the bytes for them until release is
-// called. The caller must call release after Record, or when it does not call Record.
-// Without dumps, release is nil.
+// concurrent use. If the set has dumps, Look stores the bytes for them until release is
+// called. The caller must call release after Record, even if it does not call Record in the
+// end. Without dumps, release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // the error if it could not be found out whether a file is one of our documents
+	unsure error // the error if it cannot be determined whether a file is a document of Instep
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
@@ -78,9 +78,9 @@ func (s *Session) deps(one *setState) scan.Deps {
 
 // Accept checks a resource that a caller describes by its URI, and returns the resource to
 // record. In a set of files the URI must be that of a file, because the next scan would
-// delete any other resource. In a set with dumps the bytes must match the description. They
-// are kept until release is called, as by Look. If they cannot be found, the error is
-// ErrNoBytes.
+// delete any other resource. In a set with dumps the bytes must match the description, and
+// are stored until release is called, as by Look. The error is ErrNoBytes if the bytes
+// cannot be found.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Session) URIOf(ctx context.Context, path string) (string, error) {
 	return scan.URI(s.site.BaseURL, path), err
 }
 
-func (s *Session) acceptFile(ctx context.Context, one *setState, path string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
+func (s *Session) acceptFile(ctx context.Context, one *setState, path string, described catalog.Resource) (r catalog.Resource, release func(), err error) {
 	if !one.keepsBytes() {
 		f := s.filesOf(ctx, one)
 		err := f.dir.Has(path)
@@ -128,17 +128,17 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: the set consists of files, and the next scan would delete this resource again", err)
 		}
-		if told.Path = path; err == nil {
-			told.Remainder, err = f.dir.Links(ctx, path)
+		if described.Path = path; err == nil {
+			described.Remainder, err = f.dir.Links(ctx, path)
 		}
-		return told, nil, err
+		return described, nil, err
 	}
 	found, release, err := s.Look(ctx, one.Name, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrNoBytes, err)
 	}
 	if err == nil {
-		err = differs(&told, &found)
+		err = checkDescription(&described, &found)
 	}
 	if err != nil {
 		if release != nil {
@@ -146,18 +146,17 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 		}
 		return r, nil, err
 	}
-	if !told.LastMod.IsZero() {
-		found.LastMod = told.LastMod
+	if !described.LastMod.IsZero() {
+		found.LastMod = described.LastMod
 	}
-	if told.Type != "" {
-		found.Type = told.Type
+	if described.Type != "" {
+		found.Type = described.Type
 	}
 	return found, release, nil
 }
 
-// differs returns an error if the length or a digest that the caller gave differs from that
-// of the file.
-func differs(told, found *catalog.Resource) error {
+// checkDescription returns an error if a given length or digest differs from the file.
+func checkDescription(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
 		return fmt.Errorf("length: file %q has %d bytes, the change states %d", found.Path, found.Length.Int64(), told.Length.Int64())
 	}
@@ -170,15 +169,15 @@ func differs(told, found *catalog.Resource) error {
 }
 
 // acceptListed is Accept for a set with an Input. If the resource is recorded already, its
-// path stays. Since an Input cannot look up a single resource, only the next scan finds out
-// whether it lists this one.
+// path stays. An Input cannot look up a single resource, so only the next scan finds out
+// whether the Input lists the resource.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // use the recorded path, since the bytes can be read there
+		told.Path, told.Stat = known[0].Path, known[0].Stat // use the recorded path, because the Input opens the bytes by this path
 	}
 	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
@@ -189,8 +188,6 @@ func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.
 	return r, release, err
 }
 
-// copyListed copies the bytes of a resource into the batch keep. It returns an error if
-// they do not match the given description.
 func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Resource, keep blob.Batch) (r catalog.Resource, err error) {
 	in, err := one.Input(s.deps(one))
 	if err != nil {
@@ -223,9 +220,9 @@ func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Re
 	return told, nil
 }
 
-// packable returns an error if the set has dumps or versions, and the bytes of one of the
-// changes are not in the store for them.
-func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
+// checkBytesKept returns an error if the set has dumps or versions, and the bytes of a
+// change are not in the store for them.
+func (s *Session) checkBytesKept(ctx context.Context, one *setState, changes []catalog.Change) error {
 	if !one.keepsBytes() {
 		return nil
 	}

@@ -26,14 +26,14 @@ type run struct {
 	what   What
 	report SetReport
 
-	full  bool // the scan of this run covered the whole set
-	whole bool // the next scan of this run must compare all resources
-	// incomplete says that published documents are missing from the output.
+	full  bool // whether the scan of this run covered the whole set
+	whole bool // whether the next scan of this run must compare all resources
+	// incomplete is true if published documents are missing from the output.
 	incomplete bool
 	scan       scan.Result
 	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // the time since which bytes are kept for the first Change Dump, before there is one; zero if no bytes are kept
+	keepsSince time.Time // before the first Change Dump, the time since which bytes are stored for it; zero if no bytes are stored
 
 	// now is the time of the publication. The publication has the changes up to number
 	// seq, which are all earlier than now.
@@ -42,33 +42,34 @@ type run struct {
 
 	called int64 // the number that catalog.Facts.Relabelled returned for the set
 
-	kept, packaged int64 // bytes of resources
+	kept, packaged int64 // bytes of resources that were stored, and that were packed
 
 	relations
 	patching patching
 }
 
 // maxTries is the largest number of scans for one publication. If bytes that a dump must
-// contain no longer exist, the set is scanned again, which finds the newer state.
+// contain no longer exist, another scan finds the newer bytes.
 const maxTries = 3
 
-func (r *run) do(ctx context.Context) error {
+func (r *run) publishSet(ctx context.Context) error {
 	if err := r.refresh(ctx); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		again, err := r.once(ctx, try < maxTries)
+		again, err := r.scanAndPublish(ctx, try < maxTries)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-// once scans the set once and publishes it. again is true if all this has to be repeated, in
-// two cases: bytes that a dump must contain no longer exist and mayRepeat is true, or Change
-// Dumps had to end, so that another publication begins new ones.
-func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
-	if err := r.look(ctx); err != nil {
+// scanAndPublish scans the set once and publishes it. The result again is true in two
+// cases: bytes that a dump must contain no longer exist and mayRepeat is true, so that
+// another scan is needed; or Change Dumps had to end, so that another publication begins
+// new ones.
+func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
+	if err := r.scanSet(ctx); err != nil {
 		return false, err
 	}
 	s, err := r.situation(ctx)
@@ -80,11 +81,11 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	}
 	d := s.decide()
 	if !d.publish {
-		r.describe(r.last)
+		r.reportURIs(r.last)
 		return false, r.tidy(ctx)
 	}
-	r.noteEnds(s.reword)
-	if err := r.mark(ctx); err != nil {
+	r.noteEndings(s.reword)
+	if err := r.setTime(ctx); err != nil {
 		return false, err
 	}
 	if err := r.keepVersions(ctx); err != nil {
@@ -119,7 +120,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if broken && !r.site.DryRun {
 		r.what.NoScan, again = true, true
 	}
-	return again, r.published(ctx, d, pub)
+	return again, r.recordPublished(ctx, d, pub)
 }
 
 func (r *run) note(format string, args ...any) {
@@ -129,19 +130,19 @@ func (r *run) note(format string, args ...any) {
 	}
 }
 
-// noteEnds adds notes about dumps or archives that this publication no longer offers, in
+// noteEndings adds notes about dumps or archives that this publication no longer offers, in
 // case the user forgot a flag.
-func (r *run) noteEnds(reworded bool) {
+func (r *run) noteEndings(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
-		r.note("Resource Dump and Change Dumps end with this publication, since nothing asks for them (--dump, dumps in a configuration)")
+		r.note("Resource Dump and Change Dumps end with this publication, because no option requests them (--dump, dumps in a configuration)")
 	}
 	archived := slices.ContainsFunc(r.last.Offers, func(o source.Offer) bool { return strings.HasSuffix(string(o.Capability), "-archive") })
 	if reworded && archived && r.Policy.Archive == nil {
-		r.note("this publication empties the archives, since nothing asks for them (--archive, archive in a configuration)")
+		r.note("this publication empties the archives, because no option requests them (--archive, archive in a configuration)")
 	}
 }
 
-// refresh reads the last publication, and completes it if it was interrupted.
+// refresh reads the last publication. It completes that publication if it was interrupted.
 func (r *run) refresh(ctx context.Context) error {
 	r.report.Recovered, r.recovered = r.recovered, false
 	last, done, err := r.pub.Journal.Last(ctx, r.Name)
@@ -159,16 +160,16 @@ func (r *run) refresh(ctx context.Context) error {
 	return nil
 }
 
-// look compares the recorded state of the set with its resources, and records the changes.
-// It does nothing if this run does not scan.
-func (r *run) look(ctx context.Context) error {
+// scanSet compares the recorded state of the set with its resources, and records the
+// changes. It does nothing if this run does not scan.
+func (r *run) scanSet(ctx context.Context) error {
 	if !r.scans() {
 		return nil
 	}
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	if r.tree != nil {
-		if err := r.enter(); err != nil {
+		if err := r.reopenDir(); err != nil {
 			return err
 		}
 	}
@@ -198,7 +199,7 @@ func (r *run) observe(e Event) {
 func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	plan, err := in.Plan(ctx)
 	if err != nil {
-		return cause(ctx, err)
+		return scanError(ctx, err)
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
 	if r.before, _, err = r.facts.LastSeq(ctx, r.id); err != nil {
@@ -210,7 +211,7 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	if plan.Doubt {
 		r.note(doubtNote)
 	}
-	r.notePlan(plan)
+	r.addPlanNotes(plan)
 	if plan.Guard == nil {
 		if err := r.bind(ctx); err != nil {
 			return err
@@ -219,15 +220,15 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	r.scan, err = in.Apply(ctx, plan)
 	r.count()
 	if n := r.scan.Clashes; n > 0 {
-		r.note("another set gives %s another type or encoding, such as %q: make the rules of all sets agree", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
+		r.note("another set gives %s a different type or encoding, such as %q: use the same rules in all sets", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
 	}
 	r.full = err == nil && r.what.Paths == nil
-	return cause(ctx, err)
+	return scanError(ctx, err)
 }
 
-// notePlan adds notes about patterns that matched nothing, and about files whose names
+// addPlanNotes adds notes about patterns that matched nothing, and about files whose names
 // look the same.
-func (r *run) notePlan(p *scan.Plan) {
+func (r *run) addPlanNotes(p *scan.Plan) {
 	for _, u := range p.Unmatched {
 		r.note("%s %q matched no file", u.Option, u.Pattern)
 	}
@@ -236,19 +237,18 @@ func (r *run) notePlan(p *scan.Plan) {
 	}
 }
 
-// cause returns the error with which the method ours stopped the scan, or err if it did not
-// stop the scan.
-func cause(ctx context.Context, err error) error {
+// scanError returns the error with which the method ours stopped the scan, or err if that
+// method did not stop the scan.
+func scanError(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
 	}
 	return err
 }
 
-// input returns the resources with which the set is compared.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := r.deps(r.setState)
-	deps.Unpublished, deps.Whole, deps.Shared, deps.Keep = r.last.ID == 0, r.whole || r.what.Rebase, len(r.sets) > 1, r.keep()
+	deps.Unpublished, deps.Whole, deps.Shared, deps.Keep = r.last.ID == 0, r.whole || r.what.Rebase, len(r.sets) > 1, r.copyStore()
 	deps.Workers, deps.MaxDelete, deps.Observe, deps.LeftOut = r.site.Workers, r.limit, r.observe, r.site.LeftOut
 	deps.State, deps.DryRun = r.site.State, r.site.DryRun
 	if r.Input != nil {
@@ -256,20 +256,20 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	}
 	return &scan.Dir{
 		Deps: deps, Tree: scan.RootTree(r.root()), Choice: r.Choice, Rules: r.Rules,
-		Above: above(r.root()),
+		Above: parentInfo(r.root()),
 		Ours:  func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
 	}, nil
 }
 
-// ours reports whether the file or directory at a path was written by a publication, and so
-// is no resource. If this cannot be found out, ours stops the scan, since a wrong answer
+// ours reports whether a publication wrote the file or directory at a path, so that it is
+// not a resource. If this cannot be found out, ours stops the scan, since a wrong answer
 // would publish or delete the file.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
 	if path == wellKnownDir {
 		path = wellKnownKey
 	}
 	same := func(d source.Document) bool { return d.Key == path }
-	if r.inside && source.MayBeDocument(path) && (slices.ContainsFunc(r.last.Documents, same) ||
+	if r.isOut && source.MayBeDocument(path) && (slices.ContainsFunc(r.last.Documents, same) ||
 		slices.ContainsFunc(r.sets, func(s *setState) bool { return slices.ContainsFunc(s.pending, same) })) {
 		return true
 	}
@@ -280,7 +280,6 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	return ours
 }
 
-// count adds the counts of the last scan to the report.
 func (r *run) count() {
 	res, rep := &r.scan, &r.report
 	rep.Created += res.Created
@@ -298,7 +297,6 @@ func (r *run) count() {
 	}
 }
 
-// situation collects what the function decide needs to know.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{
@@ -327,18 +325,18 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 		return s, err
 	}
 	s.fresh = seq > last.ChangesThrough
-	if s.sinceList, err = r.since(ctx, &r.sinceList, last.ListThrough, seq); err != nil {
+	if s.sinceList, err = r.countSince(ctx, &r.sinceList, last.ListThrough, seq); err != nil {
 		return s, err
 	}
-	if s.sinceDump, err = r.since(ctx, &r.sinceDump, last.DumpThrough, seq); err != nil {
+	if s.sinceDump, err = r.countSince(ctx, &r.sinceDump, last.DumpThrough, seq); err != nil {
 		return s, err
 	}
-	return s, r.stale(ctx, &s)
+	return s, r.findOutdated(ctx, &s)
 }
 
-// since counts the changes with numbers greater than after and at most through. It continues
-// the count in t, which an earlier call may have left, and stores the result there.
-func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64, error) {
+// countSince counts the changes with after < Seq <= through. It continues the count in t,
+// which an earlier call may have left, and stores the result there.
+func (r *run) countSince(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
 	}
@@ -350,9 +348,9 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale finds out which documents must be written again although no resource has changed. It
-// sets the fields rewrite, reword and relabel of s.
-func (r *run) stale(ctx context.Context, s *situation) error {
+// findOutdated finds out which documents must be written again although no resource has
+// changed. It sets the fields rewrite, reword and relabel of s.
+func (r *run) findOutdated(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
 		if err != nil {
@@ -388,8 +386,8 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// labels returns, by name, those settings that require new documents when they change, even
-// if no resource has changed.
+// labels returns, by name, those settings whose change requires new documents, even if no
+// resource has changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	rules, err := json.Marshal(r.Rules)
@@ -402,7 +400,7 @@ func (r *run) labels() map[string]string {
 	if len(r.Aggregations) > 0 {
 		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
 	}
-	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
+	policy, failed := json.Marshal(policyRecord{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
 		panic(err) // impossible, because the values consist of strings and numbers
 	}
@@ -413,9 +411,9 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// mark sets r.now, the time of the publication. All changes recorded so far are earlier, and
-// all changes recorded afterwards are later.
-func (r *run) mark(ctx context.Context) (err error) {
+// setTime sets r.now, the time of the publication. All changes recorded so far are earlier
+// than r.now, and all changes recorded afterwards are not.
+func (r *run) setTime(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	if r.now, err = r.facts.Moment(ctx); err != nil {
@@ -428,7 +426,6 @@ func (r *run) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// write publishes the documents that the decision d asks for.
 func (r *run) write(ctx context.Context, d decision) (pub source.Publication, err error) {
 	g, err := r.aggregate(ctx, d.snapshot)
 	if err != nil {
@@ -456,16 +453,16 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// published makes a publication the last one of the set, and adds it to the report.
-func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
-	r.describe(pub)
+// recordPublished makes a publication the last one of the set, and adds it to the report.
+func (r *run) recordPublished(ctx context.Context, d decision, pub source.Publication) error {
+	r.reportURIs(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
 	r.report.Documents = append(r.report.Documents, written(pub)...)
 	r.report.Retired = append(r.report.Retired, pub.Retired...)
 	r.report.Kept, r.report.Packaged = r.kept, r.packaged
 	r.report.Patches += r.patching.made
 	r.report.PatchBytes += r.patching.bytes
-	r.report.Patched += r.patching.whole
+	r.report.Patched += r.patching.targetBytes
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
 		return nil
@@ -482,13 +479,13 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	if err := r.facts.SetSettings(ctx, labels); err != nil {
 		return err
 	}
-	if err := r.settleBases(ctx); err != nil {
+	if err := r.finishBases(ctx); err != nil {
 		return err
 	}
-	if err := r.shorten(ctx, fresh); err != nil {
+	if err := r.shortenLog(ctx, fresh); err != nil {
 		return err
 	}
-	return errors.Join(r.forget(ctx), r.expire(ctx))
+	return errors.Join(r.removePackedBytes(ctx), r.expireVersions(ctx))
 }
 
 // written returns the keys of the documents and packages that a publication wrote.
@@ -501,8 +498,8 @@ func written(pub source.Publication) (keys []string) {
 	return keys
 }
 
-// describe adds the time and the URIs of a publication to the report.
-func (r *run) describe(pub source.Publication) {
+// reportURIs adds the time and the URIs of a publication to the report.
+func (r *run) reportURIs(pub source.Publication) {
 	rep := &r.report
 	rep.At = pub.ListAt
 	rep.CapabilityList = source.CapabilityListURI(r.site.BaseURL, r.Name)
@@ -515,13 +512,13 @@ func (r *run) describe(pub source.Publication) {
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
-// tidy removes bytes and documents that are no longer needed, after a run that published
-// nothing.
+// tidy removes bytes and documents that are no longer needed. It runs after a run that
+// published nothing.
 func (r *run) tidy(ctx context.Context) error {
 	if r.site.DryRun {
 		return nil
 	}
-	if err := r.forget(ctx); err != nil {
+	if err := r.removePackedBytes(ctx); err != nil {
 		return err
 	}
 	return r.pub.Sweep(ctx, r.Name)

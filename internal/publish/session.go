@@ -18,56 +18,56 @@ import (
 // Session keeps a site open for any number of publications, and holds the lock of the
 // state. Record may be called concurrently, also while Publish runs.
 type Session struct {
-	site settled
+	site checkedSite
 	*places
 	sets []*setState
 
 	publishing sync.Mutex // serialises publications
 	binding    sync.Mutex
-	bound      bool // the state has recorded to which directory, base URL and output it belongs
+	bound      bool // whether the state has a record of its directory, base URL and output
 	closers    []io.Closer
 
 	others      []string        // names of the published sets that the site does not contain
 	versions    *versions.Store // the store of versions; nil in a dry run, and if no set has ever kept versions
-	hasVersions bool            // some set keeps versions now or did so earlier
+	hasVersions bool            // whether some set keeps versions now or kept versions earlier
 
 	withdrawn []string        // names of the sets whose documents somebody removed from the output
 	foreign   map[string]bool // keys of those documents of an adopted publication that stay in the output and are not resources
-	takenOver bool            // this session adopted another program's publication
-	news      []string        // the notes that no report contains yet
+	takenOver bool            // whether this session adopted another program's publication
+	notes     []string        // the notes for the next report
 }
 
 // setState is a set of an open site.
 type setState struct {
-	settledSet
+	checkedSet
 	id   catalog.SetID
 	pub  *source.Publisher
 	last source.Publication // the last publication, as read by the last run
-	// content keeps the bytes that later Change Dumps will need. It is nil if none will be
-	// needed.
+	// content stores the bytes that later Change Dumps and versions will need. It is nil if
+	// no such bytes will be needed.
 	content *store
-	// bases keeps the bytes of each resource as they were published last. It is nil if no
-	// patches are made.
+	// bases stores the last published bytes of each resource. It is nil if no patches are
+	// made.
 	bases *bases
-	// recording is held by Record, by a scan (which must compare with the same state in
-	// which it records) and while the time of a publication is set.
+	// recording is held by Record, while a scan compares and records, and while the time of
+	// a publication is set.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // an interrupted publication was completed, and no report says so yet
-	looked    bool  // this session has checked that the published documents are in the output
+	recovered bool  // whether an interrupted publication was completed that no report has mentioned yet
+	looked    bool  // whether this session has checked that the published documents are in the output
 	sinceList tally // the number of changes since the last Resource List
 	sinceDump tally
 }
 
 // Open takes the lock of the site's state and completes an interrupted run. A dry run works
-// on a copy of the state. Its errors are *OptionError, *StateError, *flock.LockedError,
+// on a copy of the state. The errors are *OptionError, *StateError, *flock.LockedError,
 // *source.NotOursError and *source.WrongStateError for errors.As, and scan.ErrRoot for
-// errors.Is when Dir cannot be read.
+// errors.Is if Dir cannot be read.
 func Open(ctx context.Context, site Site) (*Session, error) {
-	o, err := site.settle()
+	o, err := site.validate()
 	if err != nil {
 		return nil, err
 	}
@@ -77,18 +77,18 @@ func Open(ctx context.Context, site Site) (*Session, error) {
 	}
 	var moved string
 	if o.Move && !o.DryRun {
-		if moved, err = p.leave(ctx, o); err != nil {
+		if moved, err = p.moveAway(ctx, o); err != nil {
 			return nil, errors.Join(err, p.close())
 		}
 	}
 	s, err := openSession(ctx, o, p)
 	if err == nil && moved != "" {
-		s.news = append(s.news, moved)
+		s.notes = append(s.notes, moved)
 	}
 	return s, err
 }
 
-func openSession(ctx context.Context, o settled, p *places) (*Session, error) {
+func openSession(ctx context.Context, o checkedSite, p *places) (*Session, error) {
 	s := &Session{site: o, places: p}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -132,7 +132,7 @@ func (s *Session) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, one := range s.site.sets {
-		set := &setState{settledSet: one}
+		set := &setState{checkedSet: one}
 		if set.id, err = s.facts.Set(ctx, one.Name); err != nil {
 			return err
 		}
@@ -161,8 +161,8 @@ func (s *Session) prepare(ctx context.Context) error {
 	return s.recover(ctx)
 }
 
-// recover completes interrupted publications. It must be called only after checkOut, which
-// makes sure that the output is the right one.
+// recover completes interrupted publications. It must be called only after checkOut,
+// because it writes to the output.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
 		return s.openAllBases(ctx)
@@ -186,9 +186,9 @@ func (s *Session) recover(ctx context.Context) error {
 	return s.recoverOthers(ctx)
 }
 
-// recoverOthers completes interrupted publications of sets that this site does not contain or
-// this run does not publish. Otherwise the Source Description would link to documents that are
-// half written.
+// recoverOthers completes interrupted publications of sets that this site does not contain
+// or this run does not publish. Otherwise the Source Description would link to incomplete
+// documents.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -200,19 +200,19 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 			return &SetError{name, err}
 		}
 		if finished.ID != 0 {
-			s.news = append(s.news, fmt.Sprintf("an interrupted publication of set %q was finished, although this run does not publish that set", name))
+			s.notes = append(s.notes, fmt.Sprintf("an interrupted publication of set %q was finished, although this run does not publish that set", name))
 		}
 	}
 	return nil
 }
 
-// These are the names of settings in the catalog.
+// names of settings in the catalog
 const (
 	dirSetting    = "dir"     // the published directory to which the state belongs
 	outSetting    = "out"     // the output directory
-	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which its Resource List was written
-	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when its Resource List was written
-	policySetting = "policy " // followed by the name of a set; the value is the JSON of a said
+	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which the set's Resource List was written
+	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when the set's Resource List was written
+	policySetting = "policy " // followed by the name of a set; the value is the JSON of a policyRecord
 )
 
 // checkSettings returns an error if the state belongs to another site or to a mirror.
@@ -268,8 +268,9 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// bind records in the state to which directory and base URL it belongs. It is called when the
-// first change is recorded, so not in a run that cannot read the directory.
+// bind records in the state to which directory and base URL it belongs. It is called when
+// the first change is recorded, so a run that cannot read the directory does not bind the
+// state.
 func (s *Session) bind(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
@@ -281,8 +282,8 @@ func (s *Session) bind(ctx context.Context) error {
 	return err
 }
 
-// Publish brings the documents of sets up to date. If one set fails, the others are published
-// nevertheless. For errors.As, the errors of a set include *scan.GuardError,
+// Publish brings the documents of sets up to date. If one set fails, the others are
+// published nevertheless. For errors.As, the errors of a set include *scan.GuardError,
 // *source.NotOursError and *source.WrongStateError; if the site has several sets, they are
 // inside a *SetError. Changes that were recorded before an error are published by the next
 // call. A publication becomes visible completely or not at all.
@@ -296,9 +297,9 @@ func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	}
 	var errs []error
 	for _, set := range sets {
-		r := run{Session: s, setState: set, what: what, report: SetReport{Set: set.Name, Excluded: map[string]int64{}, Notes: s.news}}
-		s.news = nil
-		err := r.do(ctx)
+		r := run{Session: s, setState: set, what: what, report: SetReport{Set: set.Name, Excluded: map[string]int64{}, Notes: s.notes}}
+		s.notes = nil
+		err := r.publishSet(ctx)
 		rep.add(r.report)
 		if err != nil && len(s.sets) > 1 {
 			err = &SetError{set.Name, err}
@@ -335,12 +336,13 @@ func (s *Session) set(name string) (*setState, error) {
 	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
 }
 
-// Record records changes that an application made to a set, either all or none, at most
-// catalog.MaxChanges. They are published by the next call of Publish. A change whose field
-// Change is "" is recorded as an update if the resource is in the set, otherwise as a
-// creation. While the set is scanned, Record waits. It returns catalog.ErrState if a change
-// contradicts the recorded state, and ErrNoBytes if the set has dumps and the bytes of a
-// change are not kept. Look and Accept make resources that can be recorded.
+// Record records changes that an application made to a set, at most catalog.MaxChanges. It
+// records either all of them or none. The next call of Publish publishes them. A change
+// whose field Change is "" is recorded as an update if the resource is in the set,
+// otherwise as a creation. While the set is scanned, Record waits. It returns
+// catalog.ErrState if a change contradicts the recorded state, and ErrNoBytes if the set
+// has dumps and the bytes of a change are not stored. Look and Accept return resources that
+// can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {
@@ -351,7 +353,7 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	}
 	one.recording.Lock()
 	defer one.recording.Unlock()
-	if err := s.packable(ctx, one, changes); err != nil {
+	if err := s.checkBytesKept(ctx, one, changes); err != nil {
 		return err
 	}
 	if err := s.bind(ctx); err != nil {
@@ -366,13 +368,13 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	return nil
 }
 
-// isOurs reports whether a file or directory of the site is our own rather than a resource
-// of the set.
+// isOurs reports whether a file or directory of the site belongs to this program and is not
+// a resource of the set.
 func (s *Session) isOurs(ctx context.Context, set *setState, path string) (bool, error) {
-	if s.ownTree(path) || s.ofVersions(path) || s.inside && s.foreign[path] {
+	if s.isOwnPath(path) || s.isVersionPath(path) || s.isOut && s.foreign[path] {
 		return true, nil
 	}
-	if !s.inside || !source.MayBeDocument(path) {
+	if !s.isOut || !source.MayBeDocument(path) {
 		return false, nil
 	}
 	_, ours, err := set.pub.Journal.Document(ctx, path)

@@ -412,7 +412,7 @@ func TestOtherLabelsOfAnotherSetAreNoted(t *testing.T) {
 	defer s.Close()
 	note := func(n int, rep Report) {
 		t.Helper()
-		want := "another set gives " + english.Plural(n, "resource", "") + " another type"
+		want := "another set gives " + english.Plural(n, "resource", "") + " a different type"
 		if notes := rep.Sets[1].Notes; len(rep.Sets[0].Notes) != 0 || n > 0 && (len(notes) != 1 || !strings.HasPrefix(notes[0], want)) || n == 0 && len(notes) != 0 {
 			t.Errorf("notes: %q and %q, want one of %d resources in the second set", rep.Sets[0].Notes, notes, n)
 		}

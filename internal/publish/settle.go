@@ -18,25 +18,25 @@ import (
 
 const defaultChangeListMax = 5000
 
-// settled is a validated site with its defaults filled in.
-type settled struct {
+// checkedSite is a valid site with its defaults filled in.
+type checkedSite struct {
 	Site
-	sets []settledSet
+	sets []checkedSet
 }
 
-type settledSet struct {
+type checkedSet struct {
 	Set
 	limit guard.Limit
 }
 
 // Check validates a site without opening anything. The error is an *OptionError.
 func (site Site) Check() error {
-	_, err := site.settle()
+	_, err := site.validate()
 	return err
 }
 
-func (site Site) settle() (settled, error) {
-	s := settled{Site: site}
+func (site Site) validate() (checkedSite, error) {
+	s := checkedSite{Site: site}
 	var err error
 	if s.BaseURL, err = source.ParseBaseURL(site.BaseURL); err != nil {
 		return s, &OptionError{"base-url", site.BaseURL, err}
@@ -62,12 +62,12 @@ func (site Site) settle() (settled, error) {
 		if slices.ContainsFunc(site.Sets[:i], func(o Set) bool { return o.Name == set.Name }) {
 			return s, &OptionError{"set", set.Name, errors.New("expected each name once")}
 		}
-		one, err := s.settleSet(set)
+		one, err := s.validateSet(set)
 		if err != nil {
 			return s, err
 		}
 		for _, other := range s.sets {
-			if err := alike(&other.Set, &set); err != nil {
+			if err := checkSameLabels(&other.Set, &set); err != nil {
 				return s, err
 			}
 		}
@@ -76,11 +76,11 @@ func (site Site) settle() (settled, error) {
 	return s, nil
 }
 
-// alike returns an error if two sets that may share files have rules with the same glob
-// but different types or encodings. A file has one type and one encoding, which are the
-// same in all sets.
-func alike(a, b *Set) error {
-	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
+// checkSameLabels returns an error if two sets that may share files have rules with the
+// same glob but different types or encodings. A file has one type and one encoding, which
+// are the same in all sets.
+func checkSameLabels(a, b *Set) error {
+	if a.Input != nil || b.Input != nil || !(a.includesAll() || b.includesAll() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
 		return nil
 	}
 	for _, r := range a.Rules {
@@ -94,22 +94,21 @@ func alike(a, b *Set) error {
 	return nil
 }
 
-// all reports whether the set includes every file of the published directory.
-func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
+func (s *Set) includesAll() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf returns one rule with the type and the encoding of those rules whose glob is
-// exactly match.
-func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
+// ruleOf combines the type and the encoding of those rules whose glob equals the parameter
+// match.
+func ruleOf(rules []scan.Rule, match string) (combined scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {
-			told.Type, told.Encoding = cmp.Or(told.Type, r.Type), cmp.Or(told.Encoding, r.Encoding)
+			combined.Type, combined.Encoding = cmp.Or(combined.Type, r.Type), cmp.Or(combined.Encoding, r.Encoding)
 		}
 	}
-	return told
+	return combined
 }
 
-func (s *settled) settleSet(set Set) (settledSet, error) {
-	one := settledSet{Set: set}
+func (s *checkedSite) validateSet(set Set) (checkedSet, error) {
+	one := checkedSet{Set: set}
 	var err error
 	if err := source.CheckSet(set.Name); err != nil {
 		return one, &OptionError{"set", set.Name, err}
@@ -147,28 +146,28 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 
 // checkVersions returns an error if the options for the versions of a set contradict each
 // other.
-func checkVersions(set *settledSet) error {
+func checkVersions(set *checkedSet) error {
 	switch {
 	case set.KeepVersions == 0 && set.TimeGates:
 		return &OptionError{"timegates", "true", errors.New("expected keep-versions as well, because a TimeGate redirects to versions")}
 	case set.KeepVersions == 0:
 	case set.KeepVersions < set.Policy.KeepChanges:
-		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least as long as changes are offered (keep-changes, %s), because changes link to versions", set.Policy.KeepChanges)}
+		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least the time for which changes are offered (keep-changes, %s), because changes link to versions", set.Policy.KeepChanges)}
 	}
 	return nil
 }
 
-// checkBytes returns an error if an option of the set needs the bytes of resources, and
-// these cannot be read or are not identified by their SHA-256.
-func (s *settled) checkBytes(set *Set) error {
+// checkBytes returns an error if an option of the set needs the bytes of resources, but the
+// bytes cannot be read or are not identified by their SHA-256.
+func (s *checkedSite) checkBytes(set *Set) error {
 	for _, need := range []struct {
 		given          bool
 		option, action string
 		sum            string // the message that says why the option needs SHA-256 digests
 	}{
-		{set.Dumps, "dump", "pack", "dumps need sha-256 among them, which identifies the bytes of a change"},
-		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs sha-256 among them, which identifies the kept bytes"},
-		{set.Patches, "patches", "compare", "patches need sha-256 among them, which proves the result of a patch"},
+		{set.Dumps, "dump", "pack", "dumps need the algorithm sha-256, which identifies the bytes of a change"},
+		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs the algorithm sha-256, which identifies the kept bytes"},
+		{set.Patches, "patches", "compare", "patches need the algorithm sha-256, which proves the result of a patch"},
 	} {
 		switch {
 		case !need.given:

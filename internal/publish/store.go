@@ -22,13 +22,13 @@ const pruneSize = 10_000
 // yet.
 type store struct {
 	blob.Bucket
-	mu   sync.Mutex     // guards held, and is locked while bytes are removed
-	held map[string]int // for each key, how many unreleased calls of hold need the bytes
+	mu      sync.Mutex     // guards holders, and is locked while bytes are removed
+	holders map[string]int // for each key, the number of hold calls whose bytes are not released yet
 }
 
-func newStore(b blob.Bucket) *store { return &store{Bucket: b, held: map[string]int{}} }
+func newStore(b blob.Bucket) *store { return &store{Bucket: b, holders: map[string]int{}} }
 
-// bucket returns the bucket of the store, or nil if s is nil.
+// bucket returns the bucket of the store. It may be called on a nil store.
 func (s *store) bucket() blob.Bucket {
 	if s == nil {
 		return nil
@@ -36,9 +36,9 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold calls fill, which adds the bytes of a resource to a batch, stores the batch and
-// returns the resource. The bytes are kept until release is called, and after that as long
-// as a recorded change needs them. After an error, release is nil.
+// hold stores the bytes of a resource, which fill adds to a batch. They are kept until
+// release is called, and after that as long as a recorded change needs them. After an
+// error, release is nil.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
@@ -61,13 +61,13 @@ func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resourc
 func (s *store) count(key string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[key] += n; s.held[key] == 0 {
-		delete(s.held, key)
+	if s.holders[key] += n; s.holders[key] == 0 {
+		delete(s.holders, key)
 	}
 }
 
-// prune removes the bytes that no caller of hold needs any more and that are not those of a
-// waiting change, which no Change Dump contains yet.
+// prune removes stored bytes that are no longer needed: neither by a caller of hold, nor by
+// a change in waiting. waiting yields the changes that no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
@@ -80,15 +80,15 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return nil
 }
 
-// remove removes those of the given objects that no caller of hold needs any more and that
-// are not the bytes of a waiting change. While it runs, release has to wait. So if a change
-// is recorded meanwhile, its bytes are still held, or waiting yields the change.
+// remove removes those of the given objects that neither a caller of hold nor a change in
+// waiting needs. While it runs, release has to wait. Therefore, if a change is recorded
+// meanwhile, its bytes are still held, or waiting yields the change.
 func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free := make(map[string]bool, len(infos))
 	for i := range infos {
-		if key := infos[i].Key; s.held[key] == 0 {
+		if key := infos[i].Key; s.holders[key] == 0 {
 			free[key] = true
 		}
 	}

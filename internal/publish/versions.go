@@ -27,18 +27,19 @@ import (
 // KeepAll is the value of Set.KeepVersions that keeps versions for ever.
 const KeepAll = time.Duration(math.MaxInt64)
 
-// keptStep is the number of versions that are stored, and placed in the output, in one batch.
+// keptStep is the number of versions that are stored, and linked into the output, in one
+// batch.
 const keptStep = 500
 
-// keepsBytes reports whether the bytes of each change of the set must be kept, for Change
-// Dumps or versions.
+// keepsBytes reports whether Change Dumps or versions need the bytes of each change of the
+// set.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
 // versionsName is the subdirectory of contentName that has the bytes of versions.
 const versionsName = "versions"
 
-// openVersions opens the store of versions if a set of the site keeps versions now or did so
-// earlier. A dry run does not open it.
+// openVersions opens the store of versions if a set of the site keeps versions now or kept
+// versions earlier. A dry run does not open it.
 func (s *Session) openVersions(ctx context.Context) error {
 	_, err := os.Stat(filepath.Join(s.site.State, versions.FileName))
 	s.hasVersions = err == nil || slices.ContainsFunc(s.sets, func(set *setState) bool { return set.KeepVersions > 0 })
@@ -58,24 +59,24 @@ func (s *Session) openVersions(ctx context.Context) error {
 	return nil
 }
 
-// ofVersions reports whether a path below the output belongs to a version or to a directory of
-// versions.
-func (s *Session) ofVersions(path string) bool {
-	return s.hasVersions && s.inside && strings.HasPrefix(path+"/", versions.Places)
+// isVersionPath reports whether a path below the output is that of a version or of a
+// directory of versions.
+func (s *Session) isVersionPath(path string) bool {
+	return s.hasVersions && s.isOut && strings.HasPrefix(path+"/", versions.Places)
 }
 
-// mementos adds to entries the links to kept versions of their resources (1.1 §14.6). The zero
-// value adds no links.
+// mementos adds to entries the links to stored versions of their resources (1.1 §14.6). The
+// zero value adds no links.
 type mementos struct {
 	store *versions.Store // the store of versions; nil if no versions are kept
 	base  string
-	gates bool      // add links to TimeGates and TimeMaps, too
-	until time.Time // entries of changes do not link to versions that ended before this time, since these are removed after the publication
+	gates bool      // whether to add links to TimeGates and TimeMaps as well
+	until time.Time // entries of changes do not link to versions that ended before this time, because these versions are removed after the publication
 }
 
-// link adds links to an entry. They lead to the version that was current at the given time, if
-// that version has the digest of the entry.
-func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
+// addLinks links an entry to the version that was current at the time since, if that
+// version has the digest of the entry.
+func (m *mementos) addLinks(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
 	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
 		return nil
@@ -93,19 +94,19 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	if err != nil {
 		return err
 	}
-	add(en, resourcesync.Link{
+	addLink(en, resourcesync.Link{
 		Rel: resourcesync.RelMemento, Href: scan.URI(m.base, v.Place()), Modified: en.LastMod, Digests: en.Digests, Length: en.Length, Type: en.Type,
 	})
 	if m.gates {
-		add(en, resourcesync.Link{Rel: resourcesync.RelTimeGate, Href: scan.URI(m.base, versions.TimeGate+path)})
-		add(en, resourcesync.Link{Rel: resourcesync.RelTimeMap, Href: scan.URI(m.base, versions.TimeMap+path), Type: versions.TimeMapType})
+		addLink(en, resourcesync.Link{Rel: resourcesync.RelTimeGate, Href: scan.URI(m.base, versions.TimeGate+path)})
+		addLink(en, resourcesync.Link{Rel: resourcesync.RelTimeMap, Href: scan.URI(m.base, versions.TimeMap+path), Type: versions.TimeMapType})
 	}
 	return nil
 }
 
-// room returns an upper estimate of the length of the links that the method link will add to
+// linkLength returns an upper estimate of the length of the links that addLinks will add to
 // the entry of a change.
-func (m *mementos) room(ch *catalog.Change) int64 {
+func (m *mementos) linkLength(ch *catalog.Change) int64 {
 	const around = 260 // length of the names of elements and attributes, and of the time, length and place of a version
 	if m.store == nil || ch.Change == resourcesync.Deleted {
 		return 0
@@ -118,8 +119,8 @@ func (m *mementos) room(ch *catalog.Change) int64 {
 	return int64(n)
 }
 
-// add adds a link to an entry, unless a rule has set a link with the same relation.
-func add(en *resourcesync.Entry, l resourcesync.Link) {
+// addLink adds a link to an entry, unless a rule has set a link with the same relation.
+func addLink(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {
 		if en.Links[i].Rel == l.Rel {
 			return
@@ -129,25 +130,25 @@ func add(en *resourcesync.Entry, l resourcesync.Link) {
 }
 
 // relations adds links to the entries of a publication, in addition to the links that rules
-// set. A nil or zero relations adds none.
+// set. A nil pointer or a zero value adds no links.
 type relations struct {
 	collections collections
 	mementos    mementos
 }
 
-// link adds links from an entry to its Aggregations, and to the version that was current at
-// the given time.
-func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
+// addLinks links an entry to its Aggregations, and to the version that was current at the
+// time since.
+func (l *relations) addLinks(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	if l == nil {
 		return nil
 	}
-	l.collections.link(en)
-	return l.mementos.link(ctx, en, since)
+	l.collections.addLinks(en)
+	return l.mementos.addLinks(ctx, en, since)
 }
 
 // keepVersions stores versions, and places them in the output before any document links to
-// them. The first time it stores the present state of every resource, later the states that
-// came with the changes since the last publication.
+// them. The first time it stores the present state of every resource. Later it stores the
+// states that came with the changes since the last publication.
 func (r *run) keepVersions(ctx context.Context) error {
 	r.mementos = mementos{}
 	if r.KeepVersions == 0 || r.versions == nil {
@@ -179,15 +180,15 @@ func (r *run) keepVersions(ctx context.Context) error {
 			return fmt.Errorf("placing the files of versions again: %w", err)
 		}
 	}
-	until, err := r.expiry(ctx)
+	until, err := r.versionsExpireBefore(ctx)
 	r.mementos = mementos{store: r.versions, base: r.site.BaseURL, gates: r.TimeGates, until: until}
 	return err
 }
 
-// newStates returns the states of resources that are to be stored as versions: those that came
-// with the changes since the last stored one. It returns the present states of all resources
-// if none was stored before. It adds these if changes that it needs may be missing from the
-// log, because the set kept no versions for a while.
+// newStates returns the states of resources to store as versions: those that came with the
+// changes since the last stored version. If no version was stored before, it returns the
+// present states of all resources. It returns both if some of these changes may be missing
+// from the log, because the set kept no versions for a while.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {
@@ -198,8 +199,8 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 		return append(all, present), nil
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
-	before, err := c.next(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // no change after through is missing from the log, since the oldest changes are removed first
+	before, err := c.firstChange(ctx, 0, through)
+	if err != nil || before.Seq > 0 { // the log has every change after through, because the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -258,8 +259,8 @@ func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[ver
 	}
 }
 
-// changedStates yields the states that resources got by the changes with numbers greater than
-// after and at most through.
+// changedStates yields the states that resources got by the changes with after < Seq <=
+// through.
 func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -275,8 +276,8 @@ func (c *contents) changedStates(ctx context.Context, base string, after, throug
 	}
 }
 
-// stateOf returns the state of a resource from a given time on. It returns false if the
-// resource is not below the base URL, or its digest or length is unknown.
+// stateOf returns the state that a resource has had since the given time. It returns false
+// if the resource is not below the base URL, or its digest or length is unknown.
 func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (versions.State, bool) {
 	path, ok := scan.FileOf(base, m.URI)
 	sum := m.Digests.Get(resourcesync.SHA256)
@@ -290,11 +291,11 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expiry returns a time such that versions that ended earlier may be removed. It is now minus
-// the longest KeepVersions of all sets or, if that is earlier, the time of the oldest state
-// that a published document lists, because its entries link to versions. It is zero if no
-// version may be removed.
-func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
+// versionsExpireBefore returns the time before which a version must have ended so that it
+// may be removed. This is the earlier of two times: the longest KeepVersions of all sets
+// ago, and the time of the oldest state that a published document lists, because its
+// entries link to versions. It is zero if no version may be removed.
+func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
 		keep = max(keep, set.KeepVersions)
@@ -305,7 +306,7 @@ func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	until = r.site.Now().Add(-keep)
 	for _, set := range r.sets {
 		for _, kind := range source.ListKinds {
-			begun, err := r.oldest(ctx, set, kind)
+			begun, err := r.oldestState(ctx, set, kind)
 			if err != nil {
 				return time.Time{}, err
 			}
@@ -317,10 +318,10 @@ func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	return until, nil
 }
 
-// oldest returns the earliest time of any state that the published documents of a kind list.
-// It is zero if there are no such documents. The open Change List of this set is not
-// considered, because it is written again before versions are removed.
-func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
+// oldestState returns the earliest time of any state that the published documents of a kind
+// list. It is zero if there are no such documents. The open Change List of the run's set
+// does not count, because it is written again before versions are removed.
+func (r *run) oldestState(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
 	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
 		switch {
 		case err != nil:
@@ -335,8 +336,7 @@ func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (
 	return time.Time{}, nil
 }
 
-// expire removes the versions that ended before the time r.mementos.until.
-func (r *run) expire(ctx context.Context) error {
+func (r *run) expireVersions(ctx context.Context) error {
 	if r.mementos.until.IsZero() {
 		return nil
 	}

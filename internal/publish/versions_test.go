@@ -300,7 +300,7 @@ func TestLinksToVersionsHaveRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l := limits{links: (&mementos{store: s.versions, gates: true}).room}
+	l := limits{linkLength: (&mementos{store: s.versions, gates: true}).linkLength}
 	n := int64(0)
 	for ch, err := range s.facts.Changes(t.Context(), s.sets[0].id, 0, math.MaxInt64) {
 		if err != nil {

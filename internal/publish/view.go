@@ -18,8 +18,8 @@ import (
 	"instep/source"
 )
 
-// View reads the recorded resources of a site, and its directory, for packages on
-// demand. It may be used while a publisher is running.
+// View reads the recorded resources of a site, and its directory, for packages on demand.
+// It may be used while another process publishes the site.
 type View struct {
 	stores
 	tree  *os.Root // the published directory; nil if the set has no files
@@ -60,8 +60,8 @@ func (v *View) Close() error {
 	return errors.Join(errs...)
 }
 
-// set returns the access to the resources of a set. It returns source.ErrNoSet if the set
-// is not published or its name is not in v.names.
+// set returns the resources of a set. It returns source.ErrNoSet if the set is not
+// published or its name is not in v.names.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	sets, err := v.facts.Sets(ctx)
 	if err != nil {
@@ -116,18 +116,18 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set since a given time, oldest first. It leaves out a
+// Changes yields the changes of a set since the time start, oldest first. It leaves out a
 // change if the same resource changed again later, because only the present bytes can be
 // read.
-func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq2[source.Bitstream, error] {
+func (v *View) Changes(ctx context.Context, set string, start time.Time) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
 		if err == nil {
-			err = v.remembers(ctx, set, c.id, from)
+			err = v.checkRecorded(ctx, set, c.id, start)
 		}
 		var after int64
 		if err == nil {
-			after, err = c.before(ctx, from)
+			after, err = c.lastBefore(ctx, start)
 		}
 		if err != nil {
 			yield(source.Bitstream{}, err)
@@ -138,19 +138,19 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 				yield(source.Bitstream{}, err)
 				return
 			}
-			if !c.lasting(ctx, batch, yield) {
+			if !c.yieldLasting(ctx, batch, yield) {
 				return
 			}
 		}
-		if err := v.logged(ctx, c.id, from); err != nil { // changes may have been removed from the log while they were read
+		if err := v.checkLog(ctx, c.id, start); err != nil { // changes may have been removed from the log while they were read
 			yield(source.Bitstream{}, err)
 		}
 	}
 }
 
-// logged returns source.ErrForgotten if changes since the given time have been removed from
-// the log.
-func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) error {
+// checkLog returns source.ErrForgotten if changes since the given time have been removed
+// from the log.
+func (v *View) checkLog(ctx context.Context, id catalog.SetID, from time.Time) error {
 	forgotten, err := v.facts.Forgotten(ctx, id)
 	if err == nil && !from.After(forgotten) {
 		err = source.ErrForgotten
@@ -158,10 +158,10 @@ func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) err
 	return err
 }
 
-// remembers returns source.ErrForgotten if the given time is before the start of the first
-// Change List, or if changes after that time have been removed from the log.
-func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
-	if err := v.logged(ctx, id, from); err != nil {
+// checkRecorded returns source.ErrForgotten if the given time is before the start of the
+// first Change List, or if changes after that time have been removed from the log.
+func (v *View) checkRecorded(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
+	if err := v.checkLog(ctx, id, from); err != nil {
 		return err
 	}
 	for it, err := range (journal{v.facts, v.pubs}).Items(ctx, set, source.ItemChangeList, 0) {
@@ -173,9 +173,9 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	return source.ErrForgotten
 }
 
-// before returns the number of the last change before the given time. It searches by
-// halving the range of numbers, since later changes have higher numbers.
-func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
+// lastBefore returns the number of the last change before the given time. It uses binary
+// search, since later changes have higher numbers.
+func (c *contents) lastBefore(ctx context.Context, from time.Time) (int64, error) {
 	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
@@ -183,7 +183,7 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	low, high := int64(0), last // the result is between these two numbers
 	for low < high {
 		middle := low + (high-low)/2
-		next, err := c.next(ctx, middle, high)
+		next, err := c.firstChange(ctx, middle, high)
 		if err != nil {
 			return 0, err
 		}
@@ -199,18 +199,18 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	return low, nil
 }
 
-// next returns the first change with after < Seq <= through, or a zero Change if there is
-// none.
-func (c *contents) next(ctx context.Context, after, through int64) (catalog.Change, error) {
+// firstChange returns the first change with after < Seq <= through. It returns a zero
+// Change if there is none.
+func (c *contents) firstChange(ctx context.Context, after, through int64) (catalog.Change, error) {
 	for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 		return ch, err
 	}
 	return catalog.Change{}, nil
 }
 
-// lasting yields those of the given changes that led to the present state of their
-// resources, and leaves out superseded ones. It returns false if the consumer stopped.
-func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
+// yieldLasting yields those of the given changes that led to the present state of their
+// resources. It returns false if the consumer stopped.
+func (c *contents) yieldLasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
 	uris := make([]string, len(changes))
 	for i := range changes {
 		uris[i] = changes[i].URI
@@ -224,7 +224,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 		m := now[i]
 		deleted := ch.Change == resourcesync.Deleted
 		if deleted == m.Member || !deleted && (!m.Changed.Equal(ch.Datetime) || !m.Length.Known()) {
-			continue // the resource has changed again since
+			continue // the resource has changed again since this change
 		}
 		var b source.Bitstream
 		if !deleted {

@@ -11,17 +11,16 @@ import (
 // maxListBytes bounds the estimated size of a Change List. The standard allows 50 MB.
 const maxListBytes = 45_000_000
 
-// span has the changes of one Change List, which are those with numbers greater than after
-// and at most through.
+// span has the changes of one Change List, which are those with after < Seq <= through.
 type span struct {
 	after, through int64
-	from, until    time.Time // the interval of the list; until is zero while the list is open
+	from, until    time.Time // the period of the Change List; until is zero while the list is open
 	entries        int64
 	bytes          int64
 	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
 }
 
-// number returns the number of the Change List, which is a part of its name.
+// number returns the number of the Change List, which is a part of the list's name.
 func (s span) number() int64 { return s.after + 1 }
 
 // limits are the largest size and age of a Change List.
@@ -30,24 +29,25 @@ type limits struct {
 	bytes   int64
 	age     time.Duration // the largest age; 0 means that there is no limit
 
-	links func(*catalog.Change) int64 // links returns the length of the links that will be added to the entry of a change; nil if none will be added
+	linkLength func(*catalog.Change) int64 // linkLength returns the length of the links that will be added to the entry of a change; nil if no links will be added
 }
 
 // size returns an upper estimate of the length of the entry of a change in a Change List.
 func (l *limits) size(ch *catalog.Change) int64 {
-	if l.links == nil {
+	if l.linkLength == nil {
 		return entryBytes(ch)
 	}
-	return entryBytes(ch) + l.links(ch)
+	return entryBytes(ch) + l.linkLength(ch)
 }
 
-// divide distributes changes over the open Change List and as many new ones as necessary.
-// The changes with numbers up to listed are in the open list already. Changes that were
-// recorded by one call of Record have the same time, and stay together. One call has so few
-// changes that a list that was full before it still is within the limits of the standard.
+// divide distributes changes over the open Change List and as many new lists as necessary.
+// The open list already contains the changes with numbers up to the parameter listed.
+// Changes that one call of Record recorded have the same time, and stay together. One call
+// has so few changes that even a full list with these changes added is within the limits of
+// the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
-	var call span // the changes of one Record call, which have the same time
+	var call span // the changes of one Record call
 	for ch, err := range changes {
 		if err != nil {
 			return nil, err
@@ -81,7 +81,6 @@ type divider struct {
 
 func (d *divider) open() *span { return &d.spans[len(d.spans)-1] }
 
-// put adds the changes of a span to the open list.
 func (d *divider) put(s span) {
 	o := d.open()
 	o.through = s.through
@@ -90,8 +89,8 @@ func (d *divider) put(s span) {
 	o.fresh += s.fresh
 }
 
-// add adds the changes that one call of Record recorded to the open list or, if that is
-// full, to a new one.
+// add adds the changes of one Record call to the open list or, if that is full, to a new
+// list.
 func (d *divider) add(call span) {
 	o := d.open()
 	full := o.entries+call.entries > d.entries || o.bytes+call.bytes > d.bytes ||
@@ -107,12 +106,12 @@ func (d *divider) add(call span) {
 // List, without the links that a publication adds.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
-	const aroundLink = 32 // how much longer, about, a link is in a document than in the text of a Remainder
+	const aroundLink = 32 // approximately how much longer a link is in a document than in the text of a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally is a count: n changes have numbers greater than after and at most through. It can
-// be continued with later changes.
+// tally is the count of the changes with after < Seq <= through. Later changes can be added
+// to it.
 type tally struct{ after, through, n int64 }

@@ -34,7 +34,7 @@ type line struct {
 
 var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 
-// lines reads lines, and skips the rest of a line that is too long.
+// lines reads lines. It skips the rest of a line that is too long.
 type lines struct {
 	r *bufio.Reader
 	n int // number of the line that was read last
@@ -42,9 +42,9 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
-// next returns the next line that is not empty, or io.EOF after the last line. The text
-// is valid only until the following call. After errTooLong, the caller can go on with
-// the next line.
+// next returns the next line that is not empty, or io.EOF after the last line. The text is
+// valid only until the following call. After errTooLong, the caller can continue with the
+// next line.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -63,7 +63,6 @@ func (l *lines) next() (text []byte, err error) {
 	}
 }
 
-// skip reads the rest of a line that is too long.
 func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
@@ -73,25 +72,25 @@ func (l *lines) skip() error {
 	}
 }
 
-// replaced is the character by which encoding/json replaces invalid UTF-8 and the half
+// replacement is the character by which encoding/json replaces invalid UTF-8 and the half
 // of a surrogate pair.
-const replaced = "\ufffd"
+const replacement = "\ufffd"
 
-// faithful returns an error if the JSON decoder has altered the URI or the path, which
-// would then name another resource.
-func (l *line) faithful(text []byte) error {
+// checkUnaltered returns an error if the JSON decoder has altered the URI or the path,
+// which would then name another resource.
+func (l *line) checkUnaltered(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("expected UTF-8: a line cannot name a file whose name is not UTF-8; only a scan finds such a file")
 	}
-	meant := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
-	if strings.Count(l.URI+l.Path, replaced) > meant {
+	meant := bytes.Count(text, []byte(replacement)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
+	if strings.Count(l.URI+l.Path, replacement) > meant {
 		return errors.New(`expected UTF-8, found an escape such as "\udc80" that is half a character`)
 	}
 	return nil
 }
 
-// parse returns the change that a line describes. If the line names a file, parse reads
-// it. The function release frees the bytes that are held for the change.
+// parse returns the change that a line describes. If the line names a file, parse reads the
+// file. The function release frees the bytes that are stored for the change.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -102,7 +101,7 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return ch, nil, errors.New("expected one JSON object in each line, found more after the object")
 	}
-	if err := l.faithful(text); err != nil {
+	if err := l.checkUnaltered(text); err != nil {
 		return ch, nil, err
 	}
 	switch l.Change {
@@ -114,15 +113,15 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	case (l.URI == "") == (l.Path == ""):
 		return ch, nil, errors.New("expected either uri or path")
 	case l.Path != "":
-		return r.file(ctx, &l)
+		return r.fromFile(ctx, &l)
 	}
-	return r.told(ctx, &l)
+	return r.described(ctx, &l)
 }
 
-// told returns the change of a resource that the line describes by its URI, without
-// reading it. A deletion may be sent before the file is removed, and also for a file
-// that was never recorded.
-func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
+// described returns the change of a resource that the line describes by its URI, without
+// reading it. A deletion may be sent before the file is removed, and also for a file that
+// was never recorded.
+func (r *Recorder) described(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
 	if l.Length != nil {
@@ -142,15 +141,15 @@ func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), e
 	return ch, release, err
 }
 
-// file returns the change of a file in the published directory, which it reads.
-func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), error) {
+// fromFile reads a file in the published directory, and returns the change of this file.
+func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {
 		return catalog.Change{}, nil, err
 	}
 	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri, Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
-		return gone, nil, errors.New("expected nothing but path and change, since the file is read for the rest")
+		return gone, nil, errors.New("expected only path and change, because the other facts are read from the file")
 	}
 	if l.Change == resourcesync.Deleted {
 		return gone, nil, nil

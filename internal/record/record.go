@@ -1,10 +1,10 @@
-// Package record receives the changes that applications send as JSON Lines, from a
-// reader or over a socket. It records them in a set and publishes them soon after.
+// Package record receives the changes that applications send as JSON Lines, from a reader
+// or over a socket. It records the changes in a set and publishes them soon after.
 //
-// A Recorder records lines in batches, one transaction for each batch, and answers a
-// line when its change is durable. [Recorder.Read] receives the lines of one reader,
-// [Recorder.Serve] those of any number of connections. Every queue is bounded, so a
-// client that sends changes faster than they are recorded has to wait.
+// A Recorder records lines in batches, one transaction for each batch, and answers a line
+// when its change is durable. [Recorder.Read] receives the lines of one reader,
+// [Recorder.Serve] those of any number of connections. Every queue is bounded, so a client
+// that sends changes faster than they are recorded has to wait.
 package record
 
 import (
@@ -24,15 +24,15 @@ const (
 	queueSize = 2 * catalog.MaxChanges // the largest number of lines that wait to be recorded
 	// stopTime is how long a Recorder may still record and publish accepted lines
 	// after its context has ended.
-	stopTime = 4 * time.Second
-	attempts = 3 // how often a batch is tried, since a scan may record changes at the same time
+	stopTime    = 4 * time.Second
+	maxAttempts = 3 // how often Recorder tries to record a batch, since a scan may record changes at the same time
 )
 
 // Session is the part of publish.Session that a Recorder needs.
 type Session interface {
 	Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error)
 	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
-	Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error)
+	Accept(ctx context.Context, set string, described catalog.Resource) (r catalog.Resource, release func(), err error)
 	URIOf(ctx context.Context, path string) (string, error)
 	Record(ctx context.Context, set string, changes []catalog.Change) error
 	Publish(ctx context.Context, what publish.What) (publish.Report, error)
@@ -45,15 +45,15 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // time from one publication to the next
 	Now     func() time.Time
-	// Published is called after each publication, and also after a failed attempt,
-	// which will be repeated.
+	// Published is called after each publication, and also after a failed attempt, which
+	// will be repeated.
 	Published func(publish.Report, error)
 	// Answered is called with each answer, never concurrently. It may be nil.
 	Answered func(Answer)
 
 	answering sync.Mutex // guards Answered
 	queue     chan request
-	fresh     atomic.Bool // there are changes that were recorded after the start of the last publication
+	fresh     atomic.Bool // whether changes were recorded after the start of the last publication
 }
 
 // Answer is the answer to a line.
@@ -68,13 +68,13 @@ type Answer struct {
 // request is a line that was read, and parsed as far as possible.
 type request struct {
 	line    int
-	change  catalog.Change // the change that the line describes; whether it is created or updated is decided later, by the recorded state
+	change  catalog.Change // the change that the line describes; the recorded state decides later whether it is created or updated
 	wrong   error
-	release func()        // the function that frees the bytes held for the change; may be nil
-	answers chan<- Answer // the channel for the answer; it has room, so that sending never blocks
+	release func()        // the function that frees the bytes stored for the change; may be nil
+	answers chan<- Answer // the channel for the answer; its buffer is so large that sending never blocks
 }
 
-// drop frees the bytes held for a request.
+// drop frees the bytes stored for a request.
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
@@ -98,7 +98,7 @@ func (r *Recorder) answer(q *request, change string, err error) {
 
 // Run records and publishes the lines that the function intake reads. It returns when
 // intake has returned and everything is recorded and published. When ctx is done, intake
-// must return; then recording and publishing have four more seconds. Run returns the error
+// must return, and recording and publishing have four more seconds. Run returns the error
 // of intake, or the error that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
@@ -172,7 +172,7 @@ func (r *Recorder) publish(ctx context.Context) error {
 
 // record records the requests in the queue until intake has ended and the queue is empty.
 // If recording fails, it calls refuse, which ends intake, and answers all further requests
-// with that error.
+// with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
 	var next *request // a second change of a resource in the current batch, which has to wait for the next batch
 	for {
@@ -193,10 +193,9 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request, and returns it in a batch with the other requests that are
-// in the queue. All changes of a batch have the same time, so the batch has only one
-// change of each resource. A second change of a resource ends the batch, and is returned
-// separately.
+// gather waits for a request, and returns it in a batch with the other requests in the
+// queue. All changes of a batch have the same time, so a batch has only one change of each
+// resource. A second change of a resource ends the batch, and is returned separately.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -238,12 +237,12 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. It tries again if a scan recorded
-// other changes between look-up and recording.
+// recordBatch records a batch and answers its lines. It looks up the recorded state again,
+// and records again, if a scan has recorded other changes meanwhile.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
-	for range attempts {
+	for range maxAttempts {
 		kinds, err = r.tryBatch(ctx, batch)
 		if !errors.Is(err, catalog.ErrState) {
 			break
@@ -286,7 +285,7 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 			continue
 		}
 		change := batch[i].change
-		change.Change = decide(&known[i], &change)
+		change.Change = kindOfChange(&known[i], &change)
 		if change.Change == "" {
 			kinds[i] = unchanged
 			continue
@@ -304,10 +303,10 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 	return kinds, nil
 }
 
-// decide returns the kind of a change by comparison with the recorded state, or "" if
-// nothing changes. So a line that is sent again, for example because its answer was
+// kindOfChange returns the kind of a change by comparison with the recorded state, or "" if
+// nothing changes. Therefore a line that is sent again, for example because its answer was
 // lost, has no effect.
-func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
+func kindOfChange(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
 	switch {
 	case change.Change == resourcesync.Deleted && !known.Member:
 		return ""
@@ -321,8 +320,8 @@ func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether the stated facts about the bytes include a digest and agree
-// with the recorded ones.
+// sameBytes reports whether the stated length and digests equal the recorded ones. Without
+// a stated digest it returns false.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

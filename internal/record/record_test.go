@@ -195,7 +195,7 @@ func TestWrongLinesOfFiles(t *testing.T) {
 		{`{"path":"/etc/passwd"}`, "below the directory"},
 		{`{"path":".hidden","change":"updated"}`, ".hidden"},
 		{`{"path":"none","change":"updated"}`, "none"},
-		{`{"path":"a","length":3}`, "nothing but path"},
+		{`{"path":"a","length":3}`, "only path and change"},
 		{`{"uri":"https://example.com/good"}`, "below https://example.org/"},
 		{`{"uri":"https://example.org/good?page=2"}`, "below https://example.org/"},
 		{`{"uri":"https://example.org/none"}`, "the next scan would delete this"},

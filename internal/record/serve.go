@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	window       = 1000             // largest number of lines of one connection that have no answer yet
-	connections  = 64               // number of connections that are served at a time, while others wait
-	writeTimeout = 30 * time.Second // time within which a client has to receive an answer
-	lastAnswers  = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
+	maxUnanswered = 1000             // largest number of lines of one connection that have no answer yet
+	connections   = 64               // number of connections that are served at a time; others wait
+	writeTimeout  = 30 * time.Second // time within which a client has to receive an answer
+	lastAnswers   = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
 )
 
-// Read reads lines until the input ends or ctx is done, and calls told with the answer
-// to each line, in the order of the lines. It can be used as the intake of Run. If it
-// is waiting for input when ctx is done, Read returns nevertheless.
+// Read reads lines until the input ends or ctx is done, and passes the answer to each line
+// to the function told, in the order of the lines. It can be the intake of Run. When ctx is
+// done, Read returns even if it is waiting for input.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)
@@ -69,7 +69,6 @@ func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	}
 }
 
-// serve serves one connection. An error ends only this connection.
 func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() {
@@ -91,27 +90,27 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines, and calls tell with the answer to each, in order, until every
-// line is answered. The parameter last says that no other answer is waiting at the
-// moment. If tell returns an error or ctx is done, converse stops reading.
-func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
+// converse reads lines, and calls send with the answer to each line, in order, until every
+// line is answered. The parameter last says that no other answer is waiting at the moment.
+// If send returns an error or ctx is done, converse stops reading.
+func (r *Recorder) converse(ctx context.Context, from io.Reader, send func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	in := make(chan request)
-	answers := make(chan Answer, window)
+	answers := make(chan Answer, maxUnanswered)
 	var readErr error // the error of reading lines; valid only after the channel in is closed
 	go func() {
 		defer close(in)
-		readErr = r.take(ctx, from, in, answers)
+		readErr = r.readRequests(ctx, from, in, answers)
 	}()
-	var held []request // at most one request, which waits for a place in the queue
+	var held []request // at most one request, which waits for the queue to have room
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}
 		if len(held) > 0 {
 			queue, first = r.queue, held[0]
 		}
-		if !open || len(held) > 0 || pending == window {
+		if !open || len(held) > 0 || pending == maxUnanswered {
 			source = nil
 		}
 		select {
@@ -124,7 +123,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 			pending++
 		case a := <-answers:
 			pending--
-			if err := tell(a, len(answers) == 0); err != nil {
+			if err := send(a, len(answers) == 0); err != nil {
 				stop()
 			}
 		case <-ended:
@@ -140,8 +139,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 	return readErr
 }
 
-// take reads and parses lines until the input ends or ctx is done.
-func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
+func (r *Recorder) readRequests(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
 	l := newLines(from)
 	for {
 		text, err := l.next()

@@ -27,23 +27,23 @@ type lister struct {
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
-	more    bool     // there are other such origins, which are not in origins
+	more    bool     // whether there are more such origins than the field origins names
 
-	spool      string       // directory for temporary files; "" means the directory of the operating system
-	taken      *spool.Index // the URIs at first origins that are already used for listed resources, since two resources may state the same one
-	kept       int64        // the number of resources that are listed under their URI at the Source, because the URI in their via link cannot be used
-	firstKept  string       // URI of one of these resources
-	doubtful   int64        // the highest number of a change in the log that an earlier publication may have listed already: see position.Doubtful
-	unfit      int64        // the number of resources of which statements (such as links) were left out, because no document may contain them
-	firstUnfit string       // URI of one of these resources
+	spool           string       // directory for temporary files; "" means the directory of the operating system
+	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI
+	unoriginal      int64        // the number of resources that are listed under their URI at the Source, because the URI in their "via" link cannot be used
+	firstUnoriginal string       // URI of one of the resources that unoriginal counts
+	doubtful        int64        // the number of the last change in the log that an earlier publication may have listed already: see position.Doubtful
+	incomplete      int64        // the number of resources of which statements (such as links) were left out, because no document may contain these statements
+	firstIncomplete string       // URI of one of the resources that incomplete counts
 }
 
 // maxOrigins is the largest number of origins that a message names.
 const maxOrigins = 10
 
-// allowed returns a message with the origins that readers must allow because resources
-// are listed under URIs that are not ours.
-func (l *lister) allowed() string {
+// originsNote returns a message with the origins that readers must allow because resources
+// are listed under URIs that are not below our base URL.
+func (l *lister) originsNote() string {
 	text := "the resources have the URIs of their origin, so readers need --allow-origin " + strings.Join(l.origins, " --allow-origin ")
 	if l.more {
 		text += " and others"
@@ -51,9 +51,8 @@ func (l *lister) allowed() string {
 	return text
 }
 
-// meet adds the origin of the URI of a listed resource to the origins that the message
-// of allowed will name.
-func (l *lister) meet(uri string) {
+// addOrigin adds the origin of a listed URI to the origins in the message of originsNote.
+func (l *lister) addOrigin(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
 		return // a URI that cannot be parsed is never listed
@@ -67,8 +66,8 @@ func (l *lister) meet(uri string) {
 	}
 }
 
-// choose selects the sets to publish: those that have been copied completely.
-func (l *lister) choose(ctx context.Context) error {
+// chooseSets selects the sets to publish: those that have been copied completely.
+func (l *lister) chooseSets(ctx context.Context) error {
 	known, err := l.m.Sets(ctx)
 	if err != nil {
 		return err
@@ -105,11 +104,11 @@ func (l *lister) choose(ctx context.Context) error {
 	return nil
 }
 
-// recheck returns ErrDisturbed if a set has become complete since choose was called.
+// checkSets returns ErrDisturbed if a set has become complete since chooseSets was called.
 // Resources may have moved to that set, and would be missing from the listing.
-func (l *lister) recheck(ctx context.Context) error {
+func (l *lister) checkSets(ctx context.Context) error {
 	now := lister{Options: l.Options, m: l.m}
-	if err := now.choose(ctx); err != nil {
+	if err := now.chooseSets(ctx); err != nil {
 		return err
 	}
 	if !slices.Equal(now.sets, l.sets) {
@@ -118,16 +117,16 @@ func (l *lister) recheck(ctx context.Context) error {
 	return nil
 }
 
-// lookupSize is the number of resources that are listed in one batch, and of the URIs
-// in their links that are looked up together.
+// lookupSize is the number of resources that are listed in one batch, and the number of
+// link targets that are looked up together.
 const lookupSize = 500
 
-// list implements scan.Listing. A resource in several sets is listed once, with the
-// state of the set in which it changed last.
+// list implements scan.Listing. A resource in several sets is listed once, with the state
+// of the set in which it changed last.
 func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
-		l.taken = spool.NewIndex(l.spool, 0)
-		defer l.taken.Close()
+		l.usedURIs = spool.NewIndex(l.spool, 0)
+		defer l.usedURIs.Close()
 		var batch []member
 		flush := func() bool {
 			ok := l.flush(ctx, batch, yield)
@@ -149,11 +148,11 @@ func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 
 // flush lists a batch of resources. It returns false when the consumer stops.
 func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.Listed, error) bool) bool {
-	links := describes
+	links := linksToResource
 	if l.OriginalURIs {
 		links = func(rel string) bool { return rel == resourcesync.RelVia }
 	}
-	copies, err := l.copies(ctx, batch, links)
+	copies, err := l.copyURIs(ctx, batch, links)
 	if err != nil {
 		return yield(scan.Listed{}, err) // an error without a URI concerns a part of the listing
 	}
@@ -166,7 +165,6 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	return true
 }
 
-// entry returns the entry of a listing that describes a resource of the mirror.
 func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) string) (scan.Listed, error) {
 	copied, via := l.uri(&m.Held), Origin(&m.Held, m.said.Links)
 	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
@@ -176,19 +174,19 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	said.Encoding, said.ChangeFreq = "", "" // e has them
 	if l.OriginalURIs {
 		var err error
-		if e.URI, err = l.original(m.URI, via.Href, copyOf); err != nil {
+		if e.URI, err = l.originalURI(m.URI, via.Href, copyOf); err != nil {
 			return e, err
 		}
-		l.meet(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link has no length, hash and type, since the rs:md element of the entry has them (1.1 §14.2)
-		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
+		l.addOrigin(e.URI)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link has no length, hash and type, because the "rs:md" element of the entry has them (1.1 §14.2)
+		said.Links = append(inheritedLinks(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
-		said.Links = inherit(m.said.Links, keep, copyOf)
+		said.Links = inheritedLinks(m.said.Links, keep, copyOf)
 	}
 	if via.Href != e.URI {
 		said.Links = append(said.Links, via)
 	}
-	err := l.say(&e, &said)
+	err := l.setRemainder(&e, &said)
 	if err != nil {
 		return e, err
 	}
@@ -196,44 +194,43 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 		e.Out = scan.Loop
 		return e, nil
 	}
-	if e.Out, e.Past = l.doubt(m), m.past; m.Stored && !m.past {
+	if e.Out, e.Past = l.doubtAbout(m), m.outdated; m.Stored && !m.outdated {
 		e.Intact, err = l.m.Untouched(ctx, &m.Held)
 	}
 	return e, err
 }
 
-// original returns the original URI under which to list a resource: its URI at the
-// first origin or, if that cannot be listed or belongs to another listed resource, its
-// URI at the Source.
-func (l *lister) original(uri, origin string, copyOf func(string) string) (string, error) {
+// originalURI returns the URI under which to list a resource if OriginalURIs is set. It is
+// the URI at the first origin. If that URI cannot be listed or belongs to another listed
+// resource, it is the URI at the Source.
+func (l *lister) originalURI(uri, origin string, copyOf func(string) string) (string, error) {
 	if origin == uri || strings.HasPrefix(origin, l.base) {
 		return origin, nil
 	}
 	if _, err := fetch.Parse(origin); err == nil && copyOf(origin) == "" {
-		_, taken, err := l.taken.Get(origin)
+		_, taken, err := l.usedURIs.Get(origin)
 		if err == nil && !taken {
-			err = l.taken.Set(origin, spool.Place{})
+			err = l.usedURIs.Set(origin, spool.Place{})
 		}
 		if err != nil || !taken {
 			return origin, err
 		}
 	}
-	if l.kept++; l.kept == 1 {
-		l.firstKept = uri
+	if l.unoriginal++; l.unoriginal == 1 {
+		l.firstUnoriginal = uri
 	}
 	return uri, nil
 }
 
-// uri returns the URI of our copy of a resource.
 func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
 
-// doubt returns the reason for which a resource must not be listed, or "" if it may be
+// doubtAbout returns the reason why a resource must not be listed, or "" if it may be
 // listed.
-func (l *lister) doubt(m *member) Doubt {
+func (l *lister) doubtAbout(m *member) Doubt {
 	for _, d := range []struct {
 		is   bool
 		name Doubt
-	}{{m.Due != "" || !m.Stored, scan.Due}, {!m.Verified, scan.Unverified}, {m.kept, scan.Held}} {
+	}{{m.Due != "" || !m.Stored, scan.Due}, {!m.Verified, scan.Unverified}, {m.keptEarlier, scan.Held}} {
 		if d.is && (!slices.Contains(l.Also, d.name) || !m.Stored) {
 			return d.name
 		}
@@ -241,10 +238,10 @@ func (l *lister) doubt(m *member) Doubt {
 	return ""
 }
 
-// copies returns the URIs of our copies of the resources to which the members of a
-// batch link, by the URIs in the links. It considers only links with an accepted
-// relation.
-func (l *lister) copies(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
+// copyURIs returns the URIs of our copies of the resources to which the members of a batch
+// link, by the URIs in the links. It considers only links whose relation the function
+// relation accepts.
+func (l *lister) copyURIs(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
 		for _, link := range batch[i].said.Links {
@@ -269,10 +266,10 @@ func (l *lister) copies(ctx context.Context, batch []member, relation func(rel s
 	return copies, nil
 }
 
-// say sets the links and the further attributes of an entry to those of the entry at
-// the origin. It leaves out those that no document of ours may contain, since the
-// mirror accepts some that we may not write.
-func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
+// setRemainder gives the links and further attributes of the entry at the origin to the
+// entry e. It leaves out those that a document must not contain, because a mirror accepts
+// more than a publisher may write.
+func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
 		return err
 	}
@@ -294,11 +291,11 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // begin with the last links, via and duplicate, because these are more important
+	for i := range slices.Backward(said.Links) { // begin with the last links, "via" and "duplicate", because these are more important
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
-	if l.unfit++; l.unfit == 1 {
-		l.firstUnfit = e.URI
+	if l.incomplete++; l.incomplete == 1 {
+		l.firstIncomplete = e.URI
 	}
 	e.Remainder, err = fit.Text()
 	return err

@@ -14,29 +14,29 @@ import (
 	"instep/resourcesync"
 )
 
-// compareEvery is the time after which the whole mirror is compared even if its log has
-// all changes: the log does not show that another program removed or modified a file.
+// compareEvery is the time after which the whole mirror is compared even if its log has all
+// changes, because the log does not show that another program removed or modified a file.
 const compareEvery = 30 * 24 * time.Hour
 
-// position says how far a publication has read the change log of a mirror. It is stored
-// as JSON.
+// position says up to which change a publication has read the change log of a mirror. It is
+// stored as JSON.
 type position struct {
-	Catalog string    `json:"catalog"` // identity of the catalog of the mirror
+	Catalog string    `json:"catalog"` // the identity of the catalog of the mirror
 	Seq     int64     `json:"seq"`     // the number of the last change in the log that was read: see Mirror.LogEnd
 	At      time.Time `json:"at"`
 	// Doubtful is the number of the last change in the log at the end of the last
 	// comparison with the whole mirror. It is unknown whether that comparison saw the
-	// changes up to this number. So such a change is left out if its resource has
-	// another state by now.
+	// changes up to this number. Therefore such a change is left out if its resource has
+	// another state now.
 	Doubtful int64     `json:"doubtful,omitempty"`
-	Compared time.Time `json:"compared"` // time at which the whole mirror was last compared
+	Compared time.Time `json:"compared"` // the time at which the whole mirror was last compared
 	As       string    `json:"as"`       // a digest of the options with which the publication was made
 }
 
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // it cannot fail, since all fields are strings, numbers and times
+		panic(err) // it cannot fail, because all fields are strings, numbers and times
 	}
 	return string(text)
 }
@@ -49,18 +49,18 @@ type reader struct {
 	now position
 }
 
-// mark returns the name of the setting that stores the position up to which the set has
-// read the log.
-func (in *Input) mark() string { return fmt.Sprint("mirror log ", in.Set) }
+// positionSetting returns the name of the setting that stores the position up to which the
+// set has read the log.
+func (in *Input) positionSetting() string { return fmt.Sprint("mirror log ", in.Set) }
 
-// begin sets the listing that the List reads: the changes in the log since the last
-// publication if the log has all of them, otherwise all resources of the mirror.
-func (r *reader) begin(ctx context.Context, list *scan.List) error {
+// setListing sets the listing that the List reads. It contains the changes in the log since
+// the last publication if the log has all of them, otherwise all resources of the mirror.
+func (r *reader) setListing(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // compares all, because two resources may have the same original URI, and the log does not show which of them gets it
+		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which of them gets it
 	}
-	was, err := r.last(ctx)
+	was, err := r.lastPosition(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 		was = position{}
 	}
 	read := was.Seq
-	if was.Catalog == "" { // all resources of the mirror are listed, so no change that the log has now is needed
+	if was.Catalog == "" { // all resources of the mirror are listed, so the changes that the log has now are not needed
 		if read, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	if r.now.Seq, r.now.At, err = r.m.LogEnd(ctx); err != nil {
 		return err
 	}
-	r.now.As, r.now.Compared = r.as(list), r.Now().UTC()
+	r.now.As, r.now.Compared = r.optionsDigest(list), r.Now().UTC()
 	same := !r.Unpublished && !r.Whole && was.As == r.now.As
 	if age := r.Now().Sub(was.Compared); !same || age < 0 || age >= compareEvery {
 		return nil
@@ -96,22 +96,22 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	return nil
 }
 
-// last returns the position at which the last publication stopped reading the log. It is
-// zero if that is unknown.
-func (in *Input) last(ctx context.Context) (p position, err error) {
-	text, _, err := in.Facts.Setting(ctx, in.mark())
+// lastPosition returns the position at which the last publication stopped reading the log.
+// It returns a zero position if that is unknown.
+func (in *Input) lastPosition(ctx context.Context) (p position, err error) {
+	text, _, err := in.Facts.Setting(ctx, in.positionSetting())
 	if err == nil && json.Unmarshal([]byte(text), &p) != nil {
 		p = position{}
 	}
 	return p, err
 }
 
-// register tells the mirror to keep its log for this publication. If that fails, for
-// example because the mirror is read-only, it returns false, and the next publication
-// compares the whole mirror again.
+// register makes the mirror keep its log for this publication. If that fails, for example
+// because the mirror is read-only, it returns false, and the next publication compares the
+// whole mirror again.
 func (r *reader) register(ctx context.Context, read int64) bool {
 	if r.DryRun {
-		return true // a dry run does not register: if a real run has not done so, there is no log
+		return true // a dry run does not register: if no real run has registered, there is no log
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
@@ -128,9 +128,9 @@ func (in *Input) register(ctx context.Context, read int64) error {
 	return in.Mirror.Register(ctx, name, read)
 }
 
-// as returns a digest of those options that affect the entries of resources. If it
-// differs from that of the last publication, all resources are listed.
-func (r *reader) as(list *scan.List) string {
+// optionsDigest returns a digest of those options that affect the entries of resources. If
+// it differs from that of the last publication, all resources are listed.
+func (r *reader) optionsDigest(list *scan.List) string {
 	text, err := json.Marshal([]any{list.BaseURL, list.Algorithms, list.Include, list.Exclude, list.Rules, r.lister.sets, r.Kept, r.Also})
 	if err != nil {
 		panic(err) // Marshal cannot fail, since all values consist of strings
@@ -140,8 +140,8 @@ func (r *reader) as(list *scan.List) string {
 	return h.Digests().String()
 }
 
-// end stores in a plan the position up to which the log was read.
-func (r *reader) end(ctx context.Context, p *scan.Plan) error {
+// storePosition stores in a plan the position up to which the log was read.
+func (r *reader) storePosition(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
@@ -155,29 +155,30 @@ func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	return nil
 }
 
-// Apply records the changes of a plan, and registers up to which change the log was
+// Apply records the changes of a plan, and registers the position up to which the log was
 // read.
 func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	list := *in.List
-	list.Changes, list.Marks = p.Follows, in.mark()
+	list.Changes, list.Marks = p.Follows, in.positionSetting()
 	r, err := list.Apply(ctx, p)
 	if err != nil || p.Mark == "" || in.DryRun {
 		return r, err
 	}
-	was, err := in.last(ctx)
+	was, err := in.lastPosition(ctx)
 	if err == nil && was.Catalog != "" {
-		// The error is ignored: the position registered before stays valid, and
-		// the mirror only keeps more of its log than necessary.
+		// The error is ignored, because the position that was registered before stays
+		// valid, and the mirror only keeps more of its log than necessary.
 		_ = in.register(ctx, was.Seq)
 	}
 	return r, err
 }
 
-// errEnough is returned to EachLogged to stop it, when the consumer of the listing has
+// errStopped is returned to EachLogged to stop it when the consumer of the listing has
 // stopped.
-var errEnough = errors.New("the consumer wants no more changes")
+var errStopped = errors.New("the consumer wants no more changes")
 
-// step is one change in the log of the mirror, with the state that the resource then had.
+// step is one change in the log of the mirror, with the state of the resource after the
+// change.
 type step struct {
 	member
 	mark string
@@ -185,8 +186,8 @@ type step struct {
 }
 
 // changes returns a listing of the changes in the log after the position was. If the
-// publication must keep the bytes of changes, it leaves out earlier states of resources
-// whose bytes the mirror no longer has.
+// publication must keep the bytes of changes, the listing leaves out earlier states of
+// resources whose bytes the mirror no longer has.
 func (r *reader) changes(was position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
@@ -201,7 +202,7 @@ func (r *reader) changes(was position) scan.Listing {
 				return err
 			}
 			err := r.m.EachLogged(ctx, was.Seq, r.now.Seq, sets, func(seq int64, at time.Time, held []destination.Held) error {
-				one, err := together(held, r.Kept != "")
+				one, err := mergeStates(held, r.Kept != "")
 				if err != nil {
 					return err
 				}
@@ -217,7 +218,7 @@ func (r *reader) changes(was position) scan.Listing {
 			if err == nil {
 				err = flush()
 			}
-			if err != nil && !errors.Is(err, errEnough) {
+			if err != nil && !errors.Is(err, errStopped) {
 				yield(scan.Listed{}, err)
 			}
 		}
@@ -225,29 +226,29 @@ func (r *reader) changes(was position) scan.Listing {
 }
 
 // flushChanges yields the entries of a listing for a batch of changes. It returns
-// errEnough when the consumer stops.
+// errStopped when the consumer stops.
 func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if err := r.date(ctx, batch); err != nil {
+	if err := r.setOutdated(ctx, batch); err != nil {
 		return err
 	}
 	members := make([]member, len(batch))
 	for i := range batch {
 		members[i] = batch[i].member
 	}
-	copies, err := r.copies(ctx, members, describes)
+	copies, err := r.copyURIs(ctx, members, linksToResource)
 	if err != nil {
 		return err
 	}
 	for i := range batch {
 		one := &batch[i]
 		e, err := r.change(ctx, one, func(uri string) string { return copies[uri] })
-		if one.past && one.seq <= r.doubtful {
+		if one.outdated && one.seq <= r.doubtful {
 			continue
 		}
-		if one.past && one.Member && r.Keep != nil {
+		if one.outdated && one.Member && r.Keep != nil {
 			kept, failed := r.m.Kept(ctx, &one.Held)
 			if kept == "" && failed == nil {
 				continue
@@ -255,24 +256,23 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 			e.Kept, err = kept, errors.Join(err, failed)
 		}
 		if !yield(e, err) {
-			return errEnough
+			return errStopped
 		}
 	}
 	return nil
 }
 
-// change returns the entry of a listing for a change in the log.
 func (r *reader) change(ctx context.Context, one *step, copyOf func(string) string) (e scan.Listed, err error) {
 	if !one.Member {
 		return scan.Listed{URI: r.uri(&one.Held), Path: one.Path, Gone: true, Mark: one.mark}, nil
 	}
 	e, err = r.entry(ctx, &one.member, copyOf)
-	if !one.past && (err != nil || !e.Intact) { // perhaps a run on the mirror has replaced the file since date was called, so this is checked again
+	if !one.outdated && (err != nil || !e.Intact) { // a run on the mirror may have replaced the file after setOutdated was called, so this is checked again
 		now := []step{*one}
-		if again := r.date(ctx, now); again != nil {
+		if again := r.setOutdated(ctx, now); again != nil {
 			return e, again
 		}
-		if one.past = now[0].past; one.past {
+		if one.outdated = now[0].outdated; one.outdated {
 			e, err = r.entry(ctx, &one.member, copyOf)
 		}
 	}
@@ -280,16 +280,17 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// date sets the field past of the changes in a batch. It is true if the state after the
-// change is no longer the present one: the mirror has other bytes at the path or none,
-// or, for a doubtful deletion (see returned), the mirror has the resource again.
-func (r *reader) date(ctx context.Context, batch []step) error {
+// setOutdated sets the field outdated of the changes in a batch. It becomes true if the
+// state after the change is no longer the present state: the mirror has other bytes at the
+// path or none or, for a doubtful deletion (see isDoubtfulDeletion), the mirror has the
+// resource again.
+func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {
 		uris[i] = batch[i].URI
 	}
 	for n, set := range r.lister.sets {
-		if n > 0 && !slices.ContainsFunc(batch, r.returned) {
+		if n > 0 && !slices.ContainsFunc(batch, r.isDoubtfulDeletion) {
 			return nil
 		}
 		now, err := r.m.Lookup(ctx, set, uris)
@@ -299,16 +300,18 @@ func (r *reader) date(ctx context.Context, batch []step) error {
 		for i := range batch {
 			b, h := &batch[i], &now[i]
 			switch {
-			case r.returned(*b):
-				b.past = h.Member
+			case r.isDoubtfulDeletion(*b):
+				b.outdated = h.Member
 			case b.Member:
-				b.past = !h.Stored || h.Path != b.Path || h.Stamp != b.Stamp || h.Length != b.Length
+				b.outdated = !h.Stored || h.Path != b.Path || h.Stamp != b.Stamp || h.Length != b.Length
 			}
 		}
 	}
 	return nil
 }
 
-// returned reports whether a deletion is doubtful: before the last comparison with the
-// whole mirror ended, the resource may have been created again.
-func (r *reader) returned(b step) bool { return !b.Member && b.seq <= r.doubtful && !b.past }
+// isDoubtfulDeletion reports whether a deletion is doubtful, because the resource may have
+// been created again before the last comparison with the whole mirror ended.
+func (r *reader) isDoubtfulDeletion(b step) bool {
+	return !b.Member && b.seq <= r.doubtful && !b.outdated
+}

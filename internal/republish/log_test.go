@@ -271,22 +271,22 @@ func TestWithoutTheLogAllIsCompared(t *testing.T) {
 		{"all was compared long ago", func(r *ring) { r.now = r.now.Add(compareEvery) }, []string{"updated a 3"}},
 		{"the clock went back", func(r *ring) { r.now = r.now.Add(-24 * time.Hour) }, []string{"updated a 3"}},
 		{"the position is of another mirror", func(r *ring) {
-			p, err := r.in.last(r.t.Context())
+			p, err := r.in.lastPosition(r.t.Context())
 			if err != nil {
 				r.t.Fatal(err)
 			}
 			p.Catalog = "another"
-			if err := r.facts.SetSettings(r.t.Context(), map[string]string{r.in.mark(): p.String()}); err != nil {
+			if err := r.facts.SetSettings(r.t.Context(), map[string]string{r.in.positionSetting(): p.String()}); err != nil {
 				r.t.Fatal(err)
 			}
 		}, []string{"updated a 3"}},
 		{"the mirror is an older one", func(r *ring) {
-			p, err := r.in.last(r.t.Context())
+			p, err := r.in.lastPosition(r.t.Context())
 			if err != nil {
 				r.t.Fatal(err)
 			}
 			p.Seq++ // its last change is another one
-			if err := r.facts.SetSettings(r.t.Context(), map[string]string{r.in.mark(): p.String()}); err != nil {
+			if err := r.facts.SetSettings(r.t.Context(), map[string]string{r.in.positionSetting(): p.String()}); err != nil {
 				r.t.Fatal(err)
 			}
 		}, []string{"updated a 3"}},

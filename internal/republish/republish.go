@@ -17,14 +17,14 @@ import (
 	"instep/internal/scan"
 )
 
-// tries is how often Plan lists the mirror before it gives up, if each listing is
-// disturbed by a run on the mirror.
-const tries = 3
+// maxListings is the number of times that Plan lists the mirror before it returns
+// ErrDisturbed.
+const maxListings = 3
 
-// Input is a scan.Input that publishes a mirror. In its List, Tree must be the
-// directory of the mirror, and Listing must be nil. If the change log of the mirror has
-// all changes since the last publication, Input lists only these, otherwise all
-// resources of the mirror.
+// Input is a scan.Input that publishes a mirror. In its List, Tree must be the directory of
+// the mirror, and Listing must be nil. If the change log of the mirror has all changes
+// since the last publication, Input lists only these changes, otherwise all resources of
+// the mirror.
 type Input struct {
 	*scan.List
 	Mirror Options
@@ -35,7 +35,7 @@ type Input struct {
 func (in Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	for try := 1; ; try++ {
 		p, err = in.plan(ctx)
-		if !errors.Is(err, ErrDisturbed) || try == tries {
+		if !errors.Is(err, ErrDisturbed) || try == maxListings {
 			return p, err
 		}
 	}
@@ -51,20 +51,20 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 		return nil, ErrShared
 	}
 	l := lister{Options: &in.Mirror, m: m, base: in.BaseURL, rules: in.Rules, spool: in.Spool}
-	if err := l.choose(ctx); err != nil {
+	if err := l.chooseSets(ctx); err != nil {
 		return nil, err
 	}
 	list := *in.List
 	r := reader{Input: &in, lister: &l}
-	if err := r.begin(ctx, &list); err != nil {
+	if err := r.setListing(ctx, &list); err != nil {
 		return nil, err
 	}
 	p, err := list.Plan(ctx)
 	if err == nil {
-		err = l.recheck(ctx)
+		err = l.checkSets(ctx)
 	}
 	if err == nil {
-		err = r.end(ctx, p)
+		err = r.storePosition(ctx, p)
 	}
 	if unsteady := m.Steady(); unsteady != nil {
 		err = errors.Join(fmt.Errorf("%w: %w", ErrDisturbed, unsteady), err)
@@ -78,28 +78,27 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	if l.at.Before(p.At) {
 		p.At = l.at
 	}
-	l.note(p, in.BaseURL)
+	l.addNotes(p, in.BaseURL)
 	return p, nil
 }
 
-// note adds notes about the listing to the plan.
-func (l *lister) note(p *scan.Plan, base string) {
+func (l *lister) addNotes(p *scan.Plan, base string) {
 	p.Notes = append(p.Notes, l.notes...)
 	if len(l.origins) > 0 {
-		p.Notes = append(p.Notes, l.allowed())
+		p.Notes = append(p.Notes, l.originsNote())
 	}
-	if l.kept > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources are listed under their URI at the Source, because the URI in their via link belongs to another resource or cannot be listed; for example %q", l.kept, l.firstKept))
+	if l.unoriginal > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources are listed under their URI at the Source, because the URI in their \"via\" link belongs to another resource or cannot be listed; for example %q", l.unoriginal, l.firstUnoriginal))
 	}
-	if l.unfit > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources have statements of their origin that no document can express, so these statements were left out; for example %q", l.unfit, l.firstUnfit))
+	if l.incomplete > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources have links or attributes at their origin that a document must not contain, so these were left out; for example %q", l.incomplete, l.firstIncomplete))
 	}
 	if n := p.Excluded[scan.Loop]; n > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d resources were first published at %s, so they are not published again", n, base))
 	}
 }
 
-// Runs returns a text that becomes another one with each complete run on the mirror.
+// Runs returns a text that changes with each complete run on the mirror.
 func (o *Options) Runs(ctx context.Context) (_ string, err error) {
 	m, err := o.Open(ctx)
 	if err != nil {

@@ -137,7 +137,7 @@ func saying(text string) func(*destination.Held) {
 func listed(t *testing.T, f *fake, o Options, rules ...scan.Rule) []scan.Listed {
 	t.Helper()
 	l := &lister{Options: &o, m: f, base: base, rules: rules}
-	if err := l.choose(t.Context()); err != nil {
+	if err := l.chooseSets(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var all []scan.Listed
@@ -295,7 +295,7 @@ func TestSetsAreListedTogether(t *testing.T) {
 		}}
 	o := Options{Kept: "kept"}
 	l := &lister{Options: &o, m: f, base: base}
-	if err := l.choose(t.Context()); err != nil {
+	if err := l.chooseSets(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !l.at.Equal(at) || len(l.notes) != 1 || !strings.Contains(l.notes[0], "half") {
@@ -315,7 +315,7 @@ func TestSetsAreListedTogether(t *testing.T) {
 		sets []string
 		want string
 	}{{[]string{"half"}, ErrNoBaseline.Error()}, {[]string{"none"}, `no set "none"`}} {
-		err := (&lister{Options: &Options{Sets: test.sets, Kept: "kept"}, m: f}).choose(t.Context())
+		err := (&lister{Options: &Options{Sets: test.sets, Kept: "kept"}, m: f}).chooseSets(t.Context())
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("sets %q: got %v, want %q", test.sets, err, test.want)
 		}
@@ -342,7 +342,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{name: "steady", opened: 1},
 		{name: "disturbed once", unsteady: 1, opened: 2},
-		{name: "disturbed each time", unsteady: 9, opened: tries, want: ErrDisturbed},
+		{name: "disturbed each time", unsteady: 9, opened: maxListings, want: ErrDisturbed},
 		{name: "flat", shares: true, opened: 1, want: ErrShared},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,19 +9,18 @@ import (
 	"instep/resourcesync"
 )
 
-// member is a resource of the mirror, with the links and the further attributes that
-// its entry at the Source has.
+// member is a resource of the mirror, with the links and the further attributes of its
+// entry at the Source.
 type member struct {
 	destination.Held
-	kept bool // the mirror keeps the resource in an earlier state although it has changed at the Source
-	past bool // the state is no longer the present one: the mirror has other bytes at the path, or none
-	said resourcesync.Remainder
+	keptEarlier bool // whether the mirror keeps the resource in an earlier state although it has changed at the Source
+	outdated    bool // whether the state is no longer the present one: the mirror has other bytes at the path, or none
+	said        resourcesync.Remainder
 }
 
-// members yields each resource of the given sets and of the set named kept, once,
-// ordered by key. kept is the set with the resources that the mirror keeps in an
-// earlier state. If a resource is in several sets, its state is that of the set in
-// which it changed last.
+// members yields each resource of the given sets and of the set named kept, once, ordered
+// by key. kept is the set with the resources that the mirror keeps in an earlier state. If
+// a resource is in several sets, its state is that of the set in which it changed last.
 func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq2[member, error] {
 	if kept != "" {
 		sets = append(slices.Clip(sets), kept)
@@ -30,7 +29,7 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 		for held, err := range m.MembersOf(ctx, sets) {
 			var one member
 			if err == nil {
-				one, err = together(held, kept != "")
+				one, err = mergeStates(held, kept != "")
 			}
 			if !yield(one, err) || err != nil {
 				return
@@ -39,11 +38,10 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 	}
 }
 
-// together merges the states that a resource has in several sets into one member. If
-// kept is true, the last of these sets is the one with the resources that the mirror
-// keeps in an earlier state. If the resource is in no set, the result is the zero
-// member.
-func together(held []destination.Held, kept bool) (one member, err error) {
+// mergeStates merges the states of a resource in several sets into one member. If kept is
+// true, the last of these sets is the one with the resources that the mirror keeps in an
+// earlier state. If the resource is in no set, the result is the zero member.
+func mergeStates(held []destination.Held, kept bool) (one member, err error) {
 	for i := range held {
 		h := &held[i]
 		if !h.Member {
@@ -52,7 +50,7 @@ func together(held []destination.Held, kept bool) (one member, err error) {
 		if one.URI == "" || h.Changed.After(one.Changed) {
 			one.Held = *h
 		}
-		one.kept = one.kept || kept && i == len(held)-1
+		one.keptEarlier = one.keptEarlier || kept && i == len(held)-1
 	}
 	one.said, err = one.Remainder.Parse()
 	return one, err

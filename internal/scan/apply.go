@@ -26,11 +26,11 @@ func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := d.Facts.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
-	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0 && !d.Shared, unsettled: map[int64]bool{}}
-	if err := d.readAll(ctx, p, a.take, a.end); err != nil {
+	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0 && !d.Shared, changedPieces: map[int64]bool{}}
+	if err := d.readAll(ctx, p, a.addResult, a.recordRound); err != nil {
 		return r, err
 	}
-	for resources, err := range d.gone(ctx, p) {
+	for resources, err := range d.vanishedResources(ctx, p) {
 		if err == nil {
 			err = a.remove(resources)
 		}
@@ -52,32 +52,32 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled is the largest number of pieces (parts of directories) for which Apply
-// remembers that a file has changed since the scan read the directory. If there are
-// more, it stores no piece at all.
-const maxUnsettled = 1 << 16
+// maxChangedPieces is the largest number of pieces (parts of directories) for which Apply
+// remembers that a file has changed since the scan read the directory. If there are more,
+// it stores no piece at all.
+const maxChangedPieces = 1 << 16
 
 // applier reads files and records the results. Its methods must not be called
 // concurrently.
 type applier struct {
-	ctx       context.Context
-	d         *Dir
-	r         *Result
-	batch     []hashed
-	changes   []catalog.Change // the changes of the current round; the slice is reused
-	empty     bool             // the set had no members before, so no recorded state has to be looked up
-	unsettled map[int64]bool   // the numbers of the pieces (parts of directories) with a file that was recorded in another state than the scan first saw
-	unlabeled bool             // the media type of at least one file is unknown, since the file could not be read
+	ctx           context.Context
+	d             *Dir
+	r             *Result
+	batch         []hashed
+	changes       []catalog.Change // the changes of the current round; the slice is reused
+	empty         bool             // whether the set had no members before, so that no recorded state has to be looked up
+	changedPieces map[int64]bool   // the numbers of the pieces (parts of directories) with a file that was recorded in another state than the scan first saw
+	unlabeled     bool             // whether the media type of a file is unknown because the file could not be read
 }
 
-func (a *applier) take(h hashed) error {
+func (a *applier) addResult(h hashed) error {
 	a.r.Hashed += h.read
-	if (h.stat == "" && !h.only || h.err != nil || h.gone) && h.piece > 0 && len(a.unsettled) < maxUnsettled {
-		a.unsettled[h.piece] = true
+	if (h.stat == "" && !h.labelOnly || h.err != nil || h.gone) && h.piece > 0 && len(a.changedPieces) < maxChangedPieces {
+		a.changedPieces[h.piece] = true
 	}
 	switch {
 	case h.err != nil:
-		a.unlabeled = a.unlabeled || h.only
+		a.unlabeled = a.unlabeled || h.labelOnly
 		a.d.fail(&a.r.Failures, a.d.fileError(h.path, h.err))
 	case h.gone:
 		a.r.Gone++
@@ -87,7 +87,7 @@ func (a *applier) take(h hashed) error {
 	return nil
 }
 
-// outcome has what is to be recorded after a round of files has been read.
+// outcome has the facts to record after a round of files has been read.
 type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // the resources whose bytes did not change
@@ -95,17 +95,17 @@ type outcome struct {
 	clashes    []string // URIs
 }
 
-// clash notes the URI of a resource if another set has recorded it with the same bytes
-// but with another type or encoding. All sets share these facts, so they should agree.
-func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
+// addClash notes the URI of a resource if another set has recorded it with the same bytes,
+// but with another type or encoding. All sets share these facts, so their rules should give
+// the same values.
+func (o *outcome) addClash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""
 	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
 		o.clashes = append(o.clashes, now.URI)
 	}
 }
 
-// end records the results of a round.
-func (a *applier) end(r *round) error {
+func (a *applier) recordRound(r *round) error {
 	defer func() { a.batch = a.batch[:0] }()
 	o, err := a.compare()
 	if err != nil {
@@ -126,12 +126,12 @@ func (a *applier) end(r *round) error {
 	if err != nil {
 		return err
 	}
-	return a.d.finish(a.ctx, a.r, o)
+	return a.d.recordUnchanged(a.ctx, a.r, o)
 }
 
-// compare finds out what has to be recorded after a round, by a comparison with the
-// recorded state. A directory that changes while it is read may list a name twice; only
-// one of these files is used.
+// compare compares the results of a round with the recorded state, and returns the facts to
+// record. A directory that changes while it is read may list a name twice; only one of
+// these files is used.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -162,19 +162,19 @@ func (a *applier) compare() (o outcome, err error) {
 
 func (o *outcome) add(known catalog.Resource, h *hashed) {
 	r := h.resource()
-	if h.only {
-		if known.Member && !calledAlike(&r, &known) {
+	if h.labelOnly {
+		if known.Member && !sameLabels(&r, &known) {
 			o.relabelled = append(o.relabelled, r)
 		}
 		return
 	}
-	if kind := decide(known, *h); kind != "" {
-		o.clash(&known, &r, h.known())
+	if kind := kindOfChange(known, *h); kind != "" {
+		o.addClash(&known, &r, h.allDigests())
 		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: r})
 		return
 	}
 	o.same = append(o.same, r)
-	if !calledAlike(&r, &known) {
+	if !sameLabels(&r, &known) {
 		o.relabelled = append(o.relabelled, r)
 	}
 }
@@ -202,9 +202,9 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	return batch.Commit(a.ctx)
 }
 
-// finish records what does not count as a change of a resource: types, encodings and
-// links that are new, times of files, and digests.
-func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
+// recordUnchanged records the new facts about unchanged bytes: types, encodings, links,
+// times of files, and digests.
+func (d *Deps) recordUnchanged(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
 	}
@@ -221,8 +221,8 @@ func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	return d.Facts.Relabel(ctx, d.Set, o.relabelled)
 }
 
-// keepWalk stores what lets the next scan skip unchanged directories: the pieces (parts
-// of directories with a digest) and the mount points.
+// keepWalk stores the facts by which the next scan skips unchanged directories: the pieces
+// (parts of directories with a digest) and the mount points.
 func (a *applier) keepWalk(p *Plan) error {
 	if p.relabel && !a.unlabeled && a.d.Paths == nil {
 		if err := a.d.keepRules(a.ctx); err != nil {
@@ -232,7 +232,7 @@ func (a *applier) keepWalk(p *Plan) error {
 	if err := a.d.keepMounts(a.ctx, p); err != nil {
 		return err
 	}
-	if len(a.unsettled) >= maxUnsettled {
+	if len(a.changedPieces) >= maxChangedPieces {
 		return nil
 	}
 	var batch []catalog.Piece
@@ -241,7 +241,7 @@ func (a *applier) keepWalk(p *Plan) error {
 		if err != nil {
 			return err
 		}
-		if number++; !a.unsettled[number] {
+		if number++; !a.changedPieces[number] {
 			batch = append(batch, piece)
 		}
 		if len(batch) < enrollSize {
@@ -263,8 +263,8 @@ func (h *hashed) resource() catalog.Resource {
 		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq, Remainder: h.remainder}
 }
 
-// fileTime returns the modification time of a file in whole seconds, as in the HTTP
-// header Last-Modified, since many readers do not understand fractions of a second.
+// fileTime returns the modification time of a file in whole seconds, as in the HTTP header
+// Last-Modified, because many readers do not understand fractions of a second.
 func fileTime(t time.Time) resourcesync.Datetime { return lastMod(t.Truncate(time.Second)) }
 
 // lastMod returns a modification time, or the zero Datetime if a W3C Datetime cannot
@@ -276,23 +276,22 @@ func lastMod(t time.Time) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(t)
 }
 
-// decide returns the kind of change of a resource, or "" if it did not change.
-func decide(known catalog.Resource, h hashed) resourcesync.Change {
+// kindOfChange returns the kind of change of a resource, or "" if it did not change.
+func kindOfChange(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
 		return resourcesync.Created
-	case known.Due != "": // another set has recorded the change, but this set has not yet
+	case known.Due != "": // another set has recorded the change, but this set has not recorded it yet
 		return resourcesync.Updated
-	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.known()):
+	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.allDigests()):
 		return ""
 	}
 	return resourcesync.Updated
 }
 
-// known returns all digests of the bytes that were computed.
-func (h *hashed) known() resourcesync.Digests {
+func (h *hashed) allDigests() resourcesync.Digests {
 	all := slices.Clone(h.digests)
-	for _, d := range []resourcesync.Digest{h.also, h.sha256} {
+	for _, d := range []resourcesync.Digest{h.extra, h.sha256} {
 		if !d.IsZero() && all.Get(d.Algorithm()).IsZero() {
 			all = append(all, d)
 		}
@@ -300,9 +299,9 @@ func (h *hashed) known() resourcesync.Digests {
 	return all
 }
 
-// agree reports whether two lists of digests can belong to the same bytes. It compares
-// the digests of the strongest algorithm that is in both lists. If no algorithm is in
-// both, it returns false.
+// agree reports whether two lists of digests can belong to the same bytes. It compares the
+// digests of the strongest algorithm that is in both lists. If the lists have no algorithm
+// in common, it returns false.
 func agree(a, b resourcesync.Digests) bool {
 	var common resourcesync.Digests
 	for _, d := range a {
@@ -318,8 +317,8 @@ func (a *applier) record(changes []catalog.Change) error {
 	return a.d.record(a.ctx, a.r, changes, nil)
 }
 
-// record records changes, together with settings, and adds them to the counts of the
-// Result.
+// record records changes and settings in one transaction, and adds the changes to the
+// counts of the Result.
 func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, settings map[string]string) error {
 	if len(changes) == 0 {
 		return nil

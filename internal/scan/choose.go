@@ -13,38 +13,37 @@ import (
 
 // Choice selects which files of a directory are published as resources.
 type Choice struct {
-	// Include and Exclude are globs (package glob) for the slash-separated path below
-	// the directory. A file is published if no Exclude matches it, and an Include
-	// matches it or there is none. A directory that an Exclude matches is not entered.
+	// Include and Exclude are globs (package glob) for the slash-separated path below the
+	// directory. A file is published if no Exclude matches it, and either an Include
+	// matches it or Include is empty. A directory that an Exclude matches is not entered.
 	Include, Exclude []string
-	// AssumeUnchanged are globs of files and directories that are not examined and keep
-	// their recorded state.
+	// AssumeUnchanged are globs of files and directories that the scan does not examine.
+	// Their recorded state stays.
 	AssumeUnchanged []string
-	// AllFiles says that files that operating systems and editors leave behind are
-	// published, too.
+	// AllFiles publishes even files that operating systems and editors leave behind.
 	AllFiles bool
-	// LinkFiles says that a file NAME.links.json has the links of the file NAME and is
-	// not a resource itself.
+	// LinkFiles means that a file NAME.links.json has the links of the file NAME and is not
+	// a resource itself.
 	LinkFiles bool
 }
 
-// litter lists names, in lower case, of files and directories that operating systems
-// and editors leave behind. Names that begin with a dot need no entry, since they are
+// litter lists, in lower case, the names of files and directories that operating systems
+// and editors leave behind. Names that begin with a dot need no entry, because they are
 // never published.
 var litter = []string{
 	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
 }
 
-// isLitter reports whether a file name is of a kind that operating systems or editors leave
-// behind, such as lock files of Office (~$x) and back-ups of editors (x~, #x#).
+// isLitter reports whether operating systems or editors leave behind files with this name,
+// such as lock files of Office (~$x) and back-ups of editors (x~, #x#).
 func isLitter(name string) bool {
 	return strings.HasPrefix(name, "~$") || strings.HasSuffix(name, "~") && name != "~" ||
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
 }
 
-// refuses returns the reason why a file or directory with this name is not published, or ""
-// if its name does not prevent that. It does not consider Include and Exclude.
-func (c *Choice) refuses(name string, dir bool) Reason {
+// refusedName returns the reason why a file or directory with this name is not published,
+// or "" if its name does not prevent that. It does not consider Include and Exclude.
+func (c *Choice) refusedName(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
 		return Dotfile
@@ -65,18 +64,17 @@ func (c *Choice) Covers(name string) bool {
 		if r != '/' {
 			continue
 		}
-		if reason := c.refuses(name[:end], end < len(name)); reason != "" && reason != Assumed {
+		if reason := c.refusedName(name[:end], end < len(name)); reason != "" && reason != Assumed {
 			return false
 		}
 	}
 	return !glob.MatchAny(c.Exclude, name, false) && (len(c.Include) == 0 || glob.MatchAny(c.Include, name, false))
 }
 
-// globs are the compiled patterns of a Dir. A pattern remembers whether it has matched
+// globs are the compiled patterns of a Dir. Each pattern records whether it has matched
 // during the scan.
 type globs struct{ include, exclude, rules *glob.Set }
 
-// newGlobs compiles the patterns of Include, Exclude and the rules.
 func (d *Dir) newGlobs() *globs {
 	rules := make([]string, len(d.Rules))
 	for i := range d.Rules {
@@ -102,9 +100,8 @@ func (g *globs) unmatched() (list []Unmatched) {
 // Unmatched is a pattern that matched nothing in a scan of the whole directory.
 type Unmatched struct{ Option, Pattern string }
 
-// maxTwins is the largest number of twins (pairs of names that look the same) in a plan.
-// maxTwinNames is the largest number of names in one directory that are compared to find
-// twins.
+// maxTwins is the largest number of pairs in Plan.Twins. maxTwinNames is the largest number
+// of names in one directory that are compared to find such pairs.
 const (
 	maxTwins     = 20
 	maxTwinNames = 100_000
@@ -115,9 +112,9 @@ const (
 // file.
 type twinFinder struct{ names map[string]string }
 
-// see remembers a name. It returns a name of the same directory that was seen earlier and
+// addName adds a name of the directory. It returns the name that was added earlier and
 // looks the same, or "" if there is none.
-func (t *twinFinder) see(name string) string {
+func (t *twinFinder) addName(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
 		return ""
 	}
@@ -145,7 +142,7 @@ func (b *planner) keepAssumed() error {
 		if !glob.MatchAny(b.d.AssumeUnchanged, m.Path, false) {
 			continue
 		}
-		b.other = true
+		b.changed = true
 		b.p.Assumed++
 		if err := b.seen.Add(resourcesync.KeyOf(m.URI)); err != nil {
 			return err

@@ -9,9 +9,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Facts gives a scan access to the recorded state of a set. Each call that records something
-// records all of it or nothing, and is durable when it returns. Package catalog implements
-// Facts with SQLite. catalogtest.RunFacts tests this contract.
+// Facts gives a scan access to the recorded state of a set. A method that records something
+// records all of it or nothing, and what it has recorded is durable when it returns.
+// Package catalog implements Facts with SQLite. catalogtest.RunFacts tests this contract.
 type Facts interface {
 	Recorded
 	Recorder
@@ -21,8 +21,8 @@ type Facts interface {
 	SetSettings(ctx context.Context, values map[string]string) error
 }
 
-// Recorded reads the recorded state of sets. If a change is recorded while one of its
-// sequences is read, the sequence may or may not contain the change.
+// Recorded reads the recorded state of sets. If a change is recorded while a sequence is
+// read, the sequence may or may not contain the change.
 type Recorded interface {
 	// Lookup returns, in the order of the URIs, the resources of a set with these URIs.
 	// For an unknown URI it returns the zero Resource.
@@ -56,16 +56,17 @@ type Recorder interface {
 	Relabel(ctx context.Context, set catalog.SetID, resources []catalog.Resource) error
 }
 
-// Seen stores what earlier scans found out about directories, and the URIs of files in an
-// adopted publication that differ from those that we would use.
+// Seen stores facts about directories that earlier scans found. It also stores the URIs of
+// files in an adopted publication that differ from the URIs that Instep would give to these
+// files.
 type Seen interface {
 	// KeepPieces stores pieces (parts of directories with a digest). The catalog deletes
 	// them when it records another file of the same directory. KnownPieces reports for
 	// each of the given pieces whether it is stored and unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
-	// Spells reports whether there is any file for which an adopted publication uses
-	// another URI than we would. Spellings returns such URIs, by the URI that we would
+	// Spells reports whether an adopted publication uses another URI for any file than
+	// Instep would use. Spellings returns the adopted URIs, by the URI that Instep would
 	// use.
 	Spells(ctx context.Context) (bool, error)
 	Spellings(ctx context.Context, uris []string) (map[string]string, error)

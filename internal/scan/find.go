@@ -19,10 +19,10 @@ type found struct {
 	info   fs.FileInfo
 }
 
-// find examines a path with lstat. It returns the file, or the reason why the file is
-// not published. The caller must have checked the directories above the path.
+// find examines a file. It returns the file, or the reason why the file is not published.
+// The caller must have checked the directories above the path.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
-	if r := d.hidden(name, false); r != "" {
+	if r := d.refusedPath(name, false); r != "" {
 		return found{}, r, nil
 	}
 	if !d.included(name) {
@@ -43,20 +43,20 @@ func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reaso
 
 // locate is like find, but first checks the directories above the path.
 func (d *Dir) locate(name string) (found, Reason, error) {
-	if r, err := d.entered(name); r != "" || err != nil {
+	if r, err := d.refusedAbove(name); r != "" || err != nil {
 		return found{}, r, err
 	}
 	return d.find(name, func() (fs.FileInfo, error) { return d.Tree.Lstat(name) })
 }
 
-// entered returns the reason why a scan would not enter one of the directories above a
-// path. It returns "" if it would enter all of them.
-func (d *Dir) entered(name string) (Reason, error) {
+// refusedAbove returns the reason why a scan would not enter one of the directories above a
+// path. It returns "" if a scan would enter all of them.
+func (d *Dir) refusedAbove(name string) (Reason, error) {
 	for i, c := range []byte(name) {
 		if c != '/' {
 			continue
 		}
-		if r := d.hidden(name[:i], true); r != "" {
+		if r := d.refusedPath(name[:i], true); r != "" {
 			return r, nil
 		}
 		info, err := d.Tree.Lstat(name[:i])
@@ -83,8 +83,8 @@ func (d *Dir) isState(dir string) (bool, error) {
 }
 
 // follow finds the target of a symbolic link. The target must be in the tree and not
-// hidden, and no directory above it may be a link. So a link cannot publish a file that
-// would not be published under its own name.
+// hidden, and no directory above it may be a link. Therefore a link cannot publish a file
+// that would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
 		to, err := d.Tree.Readlink(name)
@@ -95,9 +95,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 		if !ok {
 			return found{}, Symlink, nil
 		}
-		r, err := d.entered(next)
+		r, err := d.refusedAbove(next)
 		if r == "" && err == nil {
-			r = d.hidden(next, false)
+			r = d.refusedPath(next, false)
 		}
 		if errors.Is(err, fs.ErrNotExist) || r != "" {
 			return found{}, Symlink, nil
@@ -121,9 +121,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the path to which a symbolic link leads. name is the path of the link
-// and to is its content. It returns false if the target is outside the tree, or might
-// be: it accepts no ".." after a name, since that name may itself be a link.
+// resolve returns the path to which a symbolic link leads. name is the path of the link,
+// and the parameter to is the text of the link. It returns false if the target is or may be
+// outside the tree. A ".." after a name is refused, because that name may itself be a link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false
@@ -132,10 +132,10 @@ func resolve(name, to string) (string, bool) {
 	return next, next != "." && next != ".." && !strings.HasPrefix(next, "../")
 }
 
-// hidden returns the reason why a file or directory of this name is not published, or
-// "" if the name does not hide it.
-func (d *Dir) hidden(name string, dir bool) Reason {
-	switch r := d.refuses(name, dir); {
+// refusedPath returns the reason why a file or directory with this path is not published,
+// or "" if the path does not prevent that.
+func (d *Dir) refusedPath(name string, dir bool) Reason {
+	switch r := d.refusedName(name, dir); {
 	case (r == "" || r == Dotfile) && d.Ours != nil && d.Ours(name):
 		return Ours
 	case r != "":
@@ -153,8 +153,6 @@ func (d *Dir) excluded(name string, dir bool) bool {
 	return glob.MatchAny(d.Exclude, name, dir)
 }
 
-// included reports whether a file is selected by Include: a pattern matches it, or
-// there are no patterns.
 func (d *Dir) included(name string) bool {
 	if d.globs != nil {
 		return d.globs.include.Empty() || d.globs.include.Match(name, false)

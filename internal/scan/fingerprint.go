@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// racyWindow is the time within which two changes of a file may leave the same times:
-// on some file systems, times have a resolution of two seconds.
+// racyWindow is the time within which two changes of a file may give it the same times,
+// because some file systems store times with a resolution of two seconds.
 const racyWindow = 2 * time.Second
 
-// stamp identifies the state of a file by size, modification time, change time and
-// inode. While the stamp of a file stays the same, so do its bytes. Replacing a file
-// changes its inode, even if size and time stay the same, and programs cannot set the
-// change time.
+// stamp identifies the state of a file by size, modification time, change time and inode.
+// If the bytes of a file change, its stamp changes: replacing a file changes the inode even
+// if size and time stay the same, and programs cannot set the change time.
 type stamp [4]int64
 
 func stampOf(info fs.FileInfo) stamp {
@@ -39,9 +38,9 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// settled reports whether the stamp is old enough at the time read, at which the
-// reading of the file began: any change of the file after that time must have given
-// it another stamp.
-func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
+// isSettled reports whether the file changed long before the parameter read, the time at
+// which reading the file began. If so, any change after that time must have given the file
+// another stamp.
+func (p stamp) isSettled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

@@ -21,22 +21,22 @@ const (
 	bufferSize = 128 << 10
 )
 
-// hashed has what was found out by reading a file.
+// hashed is the result of reading a file.
 type hashed struct {
-	path     string
-	uri      string
-	only     bool  // only the type, encoding and links were determined, and the bytes were not hashed
-	gone     bool  // the file no longer exists, or is no longer published
-	piece    int64 // item.Piece
-	err      error
-	read     int64 // number of bytes that were read, in all attempts together
-	length   int64
-	digests  resourcesync.Digests // the digests by the configured algorithms
-	also     resourcesync.Digest  // the digest by the additional algorithm item.Also
-	sha256   resourcesync.Digest  // the digest of the copy in kept
-	kept     blob.Object          // copy of the bytes; nil if no copy was requested
-	modified time.Time
-	label    Rule
+	path      string
+	uri       string
+	labelOnly bool  // whether only the type, encoding and links were determined, and the bytes were not hashed
+	gone      bool  // whether the file no longer exists, or is no longer published
+	piece     int64 // item.Piece
+	err       error
+	read      int64 // number of bytes that were read, in all attempts together
+	length    int64
+	digests   resourcesync.Digests // the digests by the configured algorithms
+	extra     resourcesync.Digest  // the digest by the algorithm item.Also, which is only compared with a recorded digest
+	sha256    resourcesync.Digest  // the SHA-256 digest of the bytes in kept
+	kept      blob.Object          // copy of the bytes; nil if no copy was requested
+	modified  time.Time
+	label     Rule
 	// remainder has the links that rules give to the file, in the form of
 	// catalog.Resource.Remainder.
 	remainder string
@@ -51,7 +51,6 @@ type reader struct {
 	sub    Tree   // tree of the directory that was opened last; nil if there is none
 }
 
-// close closes the directory that was opened last.
 func (r *reader) close() error {
 	if r.sub == nil {
 		return nil
@@ -66,7 +65,7 @@ func (r *reader) begin(it item) hashed {
 	return hashed{path: name, uri: r.d.uri(name, it.URI), piece: it.Piece, label: RuleFor(r.d.Rules, name)}
 }
 
-// hash reads and hashes a file. It tries again if the file changes while it is read.
+// hash reads and hashes a file. It repeats this if the file changes while it is read.
 func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	h := r.begin(it)
 	for range attempts {
@@ -76,12 +75,11 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 		}
 		it.Print = stamp{}
 	}
-	return r.link(ctx, h.settle())
+	return r.link(ctx, h.withGone())
 }
 
-// settle returns the result with the field gone set, and without the error, if the
-// error says that the file does not exist.
-func (h hashed) settle() hashed {
+// withGone replaces the error that the file does not exist by gone = true.
+func (h hashed) withGone() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
 	}
@@ -107,17 +105,18 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 			return errors.Join(err, h.discard())
 		}
 		h.length, h.modified, h.stat = n, after.ModTime(), ""
-		if p := stampOf(after); p.settled(began) {
+		if p := stampOf(after); p.isSettled(began) {
 			h.stat = p.String()
 		}
 		return nil
 	})
 }
 
-// open calls read with the file that the scan found or, if that was replaced, with the
-// file that now has its path, provided that this one may be published.
+// open calls the function read with the file that the scan found. If that file was
+// replaced, open calls read with the file that now has its path, unless this file must not
+// be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
-	if file, info := r.seen(it); file != nil {
+	if file, info := r.openSeen(it); file != nil {
 		defer file.Close()
 		return read(file, info)
 	}
@@ -137,17 +136,17 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if stampOf(info) != stampOf(f.info) { // the file was replaced just now, perhaps by one that must not be published
+	if stampOf(info) != stampOf(f.info) { // the file was replaced just now, perhaps by a file that must not be published
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
 }
 
-// seen opens the file that the scan found, if its stamp is still the same. It keeps the
-// directory open, since the next file often is in the same one.
-func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
+// openSeen opens the file that the scan found, if its stamp is still the same. It keeps the
+// directory open, because the next file is often in the same directory.
+func (r *reader) openSeen(it item) (fs.File, fs.FileInfo) {
 	name := string(it.Path)
-	if it.Print == (stamp{}) || !r.enter(catalog.DirOf(name)) {
+	if it.Print == (stamp{}) || !r.enterDir(catalog.DirOf(name)) {
 		return nil, nil
 	}
 	tree := r.sub
@@ -166,9 +165,9 @@ func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	return file, info
 }
 
-// enter opens a directory, and reports whether that was possible. No element of the
-// path may be a symbolic link or hidden.
-func (r *reader) enter(dir string) bool {
+// enterDir opens a directory, and reports whether that was possible. No element of the path
+// may be a symbolic link or hidden.
+func (r *reader) enterDir(dir string) bool {
 	if dir == r.dir && r.sub != nil {
 		return true
 	}
@@ -178,7 +177,7 @@ func (r *reader) enter(dir string) bool {
 	if r.dir = dir; dir == "." {
 		return true
 	}
-	if reason, err := r.d.entered(dir + "/"); reason != "" || err != nil {
+	if reason, err := r.d.refusedAbove(dir + "/"); reason != "" || err != nil {
 		return false
 	}
 	sub, err := r.d.Tree.Sub(dir)
@@ -188,11 +187,11 @@ func (r *reader) enter(dir string) bool {
 	return err == nil
 }
 
-// digest reads and hashes size bytes of a file. If the file has become longer, its time
-// or size has changed, which the caller notices. Some operating systems report the size
-// 0 for files with content, so digest always tries to read at least one byte.
+// digest reads and hashes size bytes of a file. It need not notice that a file has become
+// longer, because its caller compares the stamps. Some operating systems report the size 0
+// for files with content, so digest always tries to read at least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
-	hasher := resourcesync.NewHasher(r.d.needed(also, keep != nil)...)
+	hasher := resourcesync.NewHasher(r.d.algorithmsToCompute(also, keep != nil)...)
 	to := io.Writer(hasher)
 	if keep != nil {
 		if h.kept, err = keep.Create(ctx); err != nil {
@@ -209,14 +208,14 @@ func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algori
 		return n, err
 	}
 	all := hasher.Digests()
-	h.also, h.sha256 = all.Get(also), all.Get(resourcesync.SHA256)
+	h.extra, h.sha256 = all.Get(also), all.Get(resourcesync.SHA256)
 	h.digests = slices.DeleteFunc(all, func(d resourcesync.Digest) bool { return !slices.Contains(r.d.algorithms(), d.Algorithm()) })
 	return n, nil
 }
 
-// needed returns the digest algorithms to compute: those whose digests are published,
-// the additional one if it is not "", and SHA-256 if the bytes are kept.
-func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
+// algorithmsToCompute returns the algorithms whose digests are published, the extra
+// algorithm if it is not "", and SHA-256 if the bytes are kept.
+func (d *Deps) algorithmsToCompute(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
 	all := slices.Clone(d.algorithms())
 	if also != "" && !slices.Contains(all, also) {
 		all = append(all, also)
@@ -227,7 +226,7 @@ func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Alg
 	return all
 }
 
-// copy copies the bytes of a file, and determines the media type from the first ones.
+// copy copies the bytes of a file, and determines the media type from the first bytes.
 func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
 	first, err := readPrefix(from, r.buffer[:min(int64(len(r.buffer)), max(size, 1))])
 	n := int64(len(first))
@@ -253,7 +252,6 @@ func readPrefix(from io.Reader, buffer []byte) ([]byte, error) {
 	return buffer[:n], err
 }
 
-// discard deletes the copy of the bytes, if there is one.
 func (h *hashed) discard() error {
 	if h.kept == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// openFlags keeps Open from waiting if the file is a FIFO without a writer.
+// openFlags makes Open return at once if the file is a FIFO without a writer.
 const openFlags = syscall.O_NONBLOCK
 
 // deviceOf returns the number of the device on which a file is stored.

@@ -13,28 +13,27 @@ import (
 
 var errGlob = errors.New("this is no pattern")
 
-// validate returns an error if the rule is invalid.
 func (r *Rule) validate() error {
 	if !glob.Valid(r.Match) {
 		return fmt.Errorf("glob %q: %w", r.Match, errGlob)
 	}
 	if r.ChangeFreq != "" && !r.ChangeFreq.Known() {
-		return fmt.Errorf("rule for %q: expected a changefreq as always, hourly, daily, weekly, monthly, yearly or never, found %q", r.Match, r.ChangeFreq)
+		return fmt.Errorf("rule for %q: expected a changefreq such as always, hourly, daily, weekly, monthly, yearly or never, found %q", r.Match, r.ChangeFreq)
 	}
 	return nil
 }
 
-// calledAlike reports whether two resources have the same type, encoding, changefreq
+// sameLabels reports whether two resources have the same type, encoding, changefreq
 // and further attributes.
-func calledAlike(a, b *catalog.Resource) bool {
+func sameLabels(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq && a.Remainder == b.Remainder
 }
 
-// relabel determines, by the present rules, the type, encoding, changefreq and links
-// of a file whose bytes did not change.
+// relabel determines, by the present rules, the type, encoding, changefreq and links of a
+// file whose bytes did not change.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
-	h.only = true
+	h.labelOnly = true
 	if h.label.Type != "" {
 		return r.link(ctx, h)
 	}
@@ -45,7 +44,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 		}
 		return err
 	})
-	return r.link(ctx, h.settle())
+	return r.link(ctx, h.withGone())
 }
 
 // link adds to the result the links that rules and link files give to the file.
@@ -59,8 +58,8 @@ func (r *reader) link(ctx context.Context, h hashed) hashed {
 	return h
 }
 
-// rulesSetting returns the name of the setting that stores a digest of the rules.
-// They are those that were last applied to all members of the set.
+// rulesSetting returns the name of the setting that stores a digest of the rules that were
+// last applied to all members of the set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
 // rulesChanged reports whether the rules have changed since they were last applied to

@@ -20,9 +20,8 @@ const (
 	maxName     = 255      // largest length of a file name, in bytes
 )
 
-// linkFile returns the links that the link file of a file states, as if they were the links
-// of a rule. name is the path of the file itself. It returns none if there is no link file,
-// or if Choice.LinkFiles is false.
+// linkFile returns the links in the link file that belongs to the file with the path name.
+// It returns none if there is no link file, or if Choice.LinkFiles is false.
 func (d *Dir) linkFile(name string) ([]Link, error) {
 	if !d.LinkFiles || len(path.Base(name))+len(linkFileSuffix) > maxName {
 		return nil, nil
@@ -50,7 +49,6 @@ func (d *Dir) linkFile(name string) ([]Link, error) {
 	return links, nil
 }
 
-// fileLink is the JSON of one link in a link file.
 type fileLink struct {
 	Rel  string `json:"rel"`
 	Href string `json:"href"`

@@ -19,31 +19,31 @@ import (
 type Link struct {
 	Rel string // a link relation registered with IANA, or a URI
 	// Href is the URI of the target. The following placeholders are replaced,
-	// percent-encoded: {path} by the path of the resource below the directory, {dir} by
-	// the directory of the path, with a slash at the end unless it is empty, {name} by
-	// the file name, {stem} by the file name without its extension, and {base} by the
-	// base URL. A Href without a scheme or {base} is the path of a file of the same
-	// set. No link is added while the set has no such file.
+	// percent-encoded: {path} by the path of the resource below the directory, {dir} by the
+	// directory of the path, with a slash at the end unless it is empty, {name} by the file
+	// name, {stem} by the file name without its extension, and {base} by the base URL. A
+	// Href without a scheme or {base} is the path of a file of the same set. No link is
+	// added while the set has no such file.
 	Href string
 	Type string // media type of the target; if it is "", the file name and the rules determine the media type
-	Pri  int    // the priority of the link (attribute pri), from 1 to MaxPri; 0 means that it has none
+	Pri  int    // the priority of the link (attribute "pri"), from 1 to MaxPri; 0 means that it has none
 }
 
-// MaxPri is the largest value of the attribute pri of a link (1.1 §7).
+// MaxPri is the largest value of the "pri" attribute of a link (1.1 §7).
 const MaxPri = 999_999
 
 // maxRuleLinks is the largest number of links in the rules of a set, and therefore of
 // links that rules give to one entry.
 const maxRuleLinks = 32
 
-// single has the relations of which an entry may have only one link. If several rules give
-// such a link, that of the first rule counts.
-var single = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
+// singleRelations has the relations of which an entry may have only one link. If several
+// rules give such a link, the link of the first rule is used.
+var singleRelations = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
 
-// bare has the relations whose links must not state length, digests and type. The target of
-// a duplicate link has the same bytes as the resource (1.1 §14.2), and a TimeGate has no
-// bytes of its own (1.1 §14.6).
-var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
+// bareRelations has the relations whose links must not state length, digests and type. The
+// target of a duplicate link has the same bytes as the resource (1.1 §14.2), and a TimeGate
+// has no bytes of its own (1.1 §14.6).
+var bareRelations = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
 
 // documentRels has the relations with which ResourceSync documents link to each other.
 // Resources may not have such links.
@@ -60,7 +60,7 @@ func (l *Link) Check() error {
 		return fmt.Errorf("rel %q is about one change, so no rule can give such a link", l.Rel)
 	case l.Pri < 0 || l.Pri > MaxPri:
 		return fmt.Errorf("expected a pri from 1 to %d, found %d", MaxPri, l.Pri)
-	case slices.Contains(bare, l.Rel) && l.Type != "":
+	case slices.Contains(bareRelations, l.Rel) && l.Type != "":
 		return fmt.Errorf("expected no type for a link with rel %q, since its target has the type of the resource", l.Rel)
 	}
 	sample := l.expand("https://example.org/", "dir/stem.ext")
@@ -86,7 +86,7 @@ func (l *Link) Check() error {
 		return fmt.Errorf("expected an href of at most %d bytes", maxLabels)
 	}
 	if l.Rel == resourcesync.RelAlternate && l.Type == "" && l.typeByName(sample) == "" {
-		return errors.New(`expected a type for a link with rel "alternate", because readers choose by the type`)
+		return errors.New(`expected a type for a link with rel "alternate", because readers choose a representation by its type`)
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func (l *Link) OfSet() bool {
 // inBase is the beginning of a Href whose target is below the base URL.
 const inBase = "{base}"
 
-// expand returns the Href of the link for the resource at a path below base: the
-// placeholders are replaced.
+// expand replaces the placeholders in the Href of the link by values for the resource at a
+// path below base.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -131,13 +131,14 @@ func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string,
 	}
 	return linksText("", append(own, rules...), func(l *Link) (resourcesync.Link, bool, error) {
 		if !l.OfSet() {
-			return l.withoutFile(d.BaseURL, path), true, nil
+			return l.linkToURI(d.BaseURL, path), true, nil
 		}
-		return d.inSet(ctx, path, l)
+		return d.linkToFile(ctx, path, l)
 	})
 }
 
-// linksText adds the links of rules to a Remainder, which is given and returned as text.
+// linksText adds the links of rules to a Remainder. Both the parameter text and the result
+// are the text of a Remainder.
 func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link, bool, error)) (string, error) {
 	if len(rules) == 0 {
 		return text, nil
@@ -152,7 +153,7 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 			return "", err
 		}
 		again := func(have resourcesync.Link) bool {
-			return have.Rel == link.Rel && (have.Href == link.Href || slices.Contains(single, link.Rel))
+			return have.Rel == link.Rel && (have.Href == link.Href || slices.Contains(singleRelations, link.Rel))
 		}
 		if ok && !slices.ContainsFunc(r.Links, again) {
 			r.Links = append(r.Links, link)
@@ -161,9 +162,9 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 	return r.Text()
 }
 
-// withoutFile returns the link that a rule gives to the resource at a path below base. It
-// is for rules whose links do not lead to a file of the set.
-func (l *Link) withoutFile(base, path string) resourcesync.Link {
+// linkToURI returns the link that a rule gives to the resource at a path below base. It is
+// for rules whose links do not lead to a file of the set.
+func (l *Link) linkToURI(base, path string) resourcesync.Link {
 	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
 		link.Type = l.typeByName(link.Href)
@@ -171,10 +172,10 @@ func (l *Link) withoutFile(base, path string) resourcesync.Link {
 	return link
 }
 
-// inSet returns the link that a rule gives to the resource at a path. It is for rules whose
-// links lead to a file of the set. It returns false if there is no such file, or if it is
-// the file of the resource itself.
-func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
+// linkToFile returns the link that a rule gives to the resource at a path. It is for rules
+// whose links lead to a file of the set. It returns false if there is no such file, or if
+// that file is the resource itself.
+func (d *Dir) linkToFile(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
 	target, ok := FileOf("", l.expand(d.BaseURL, path))
 	if !ok || target == path {
 		return resourcesync.Link{}, false, nil
@@ -191,7 +192,7 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 		return resourcesync.Link{}, false, err
 	}
 	link := resourcesync.Link{Rel: l.Rel, Href: d.uri(target, spelled[target]), Type: l.Type, Pri: l.Pri}
-	if link.Type == "" && !slices.Contains(bare, l.Rel) {
+	if link.Type == "" && !slices.Contains(bareRelations, l.Rel) {
 		if link.Type = RuleFor(d.Rules, target).Type; link.Type == "" {
 			link.Type = mediatype.ByName(target)
 		}
@@ -202,10 +203,10 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 	return link, true, nil
 }
 
-// Representations returns the paths of the files that are representations of a generic URI
-// (1.1 §14.3): rules link them to it with the relation canonical. They are in the order of
-// the rules. path is that of the generic URI, below base. A file is found only if its name
-// is the name in the URI plus an extension, and if the glob of the rule ends in this
+// Representations returns the paths of the files that are representations of the generic
+// URI with the given path below base (1.1 §14.3): rules link them to that URI with
+// rel="canonical". The paths are in the order of the rules. A file is found only if its
+// name is the name in the URI plus an extension, and if the glob of the rule ends in this
 // extension, such as *.html or *.{html,pdf}.
 func Representations(rules []Rule, base, path string) (all []string) {
 	generic := URI(base, path)
@@ -228,7 +229,7 @@ func Representations(rules []Rule, base, path string) (all []string) {
 func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
 
 // extensions returns the file name extensions in which the names that match a glob end,
-// such as .html and .pdf for *.{html,pdf}.
+// such as html and pdf for *.{html,pdf}.
 func extensions(match string) []string {
 	i := strings.LastIndexByte(match, '.')
 	if i < 0 {
@@ -238,22 +239,21 @@ func extensions(match string) []string {
 	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
 }
 
-// linked reports whether the links of one file may depend on another file, because
+// hasFileLinks reports whether the links of one file may depend on another file, because
 // rules or link files link files of the set to each other.
-func (d *Dir) linked() bool {
+func (d *Dir) hasFileLinks() bool {
 	return d.LinkFiles || slices.ContainsFunc(d.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.Links, func(l Link) bool { return l.OfSet() })
 	})
 }
 
-// relinked reports whether the present links of a member differ from the recorded ones, or
-// cannot be determined.
-func (d *Dir) relinked(ctx context.Context, known *catalog.Resource, path string) bool {
+// linksChanged reports whether the present links of a member differ from the recorded ones,
+// or cannot be determined.
+func (d *Dir) linksChanged(ctx context.Context, known *catalog.Resource, path string) bool {
 	said, err := d.Links(ctx, path)
 	return err != nil || said != known.Remainder
 }
 
-// checkLinks returns an error if the links of rules are invalid or too many.
 func checkLinks(rules []Rule) error {
 	left := maxRuleLinks
 	for i := range rules {

@@ -27,42 +27,43 @@ type Listed struct {
 	Encoding   string
 	ChangeFreq resourcesync.ChangeFreq
 
-	// Path is the file with the bytes, slash-separated below List.Tree; URL is where
-	// the bytes are if there is no file. If both are empty, the bytes cannot be read,
-	// and only the listed facts are recorded.
+	// Path is the slash-separated path, below List.Tree, of the file with the bytes. URL is
+	// the URL of the bytes if there is no file. If both are empty, the bytes cannot be
+	// read, and only the listed facts are recorded.
 	Path, URL string
-	At        time.Time // the time in the attribute at of the list that contains this entry
-	// Version is a text that changes whenever the bytes may have changed; "" if there
-	// is none. It is not published. It saves a request in every scan for a resource
-	// without lastmod.
+	At        time.Time // the time in the "at" attribute of the list that contains this entry
+	// Version is a text that changes whenever the bytes may have changed; "" if there is
+	// none. It is not published. With a Version, a scan need not request a resource without
+	// "lastmod" to know whether it has changed.
 	Version string
 
 	// Remainder has the further attributes and the links of the resource: the text of a
 	// resourcesync.Remainder without encoding and changefreq.
 	Remainder string
-	// Told says that the listing repeats statements of a Source. If such a statement
+	// Told means that the listing repeats statements of a Source. If such a statement
 	// changes, a change of the resource is published even if the bytes stay the same.
 	Told bool
-	// Intact says that the file at Path is known to have the stated Length and Digests.
+	// Intact means that the file at Path is known to have the stated Length and Digests.
 	// Such a file is read only if its bytes are to be kept.
 	Intact bool
-	// The following fields are only for a listing of changes. Gone says that the
-	// resource was deleted. Past says that the file at Path now has other bytes than
-	// the listed state, which is recorded without reading the file. Kept is the path of
-	// a file that still has the bytes of that earlier state, for List.Keep. Mark is the
-	// position in the log after this change: see List.Marks.
+	// The following fields are only for a listing of changes. Gone means that the resource
+	// was deleted. Past means that the file at Path now has other bytes than the listed
+	// state, which is recorded without reading the file. Kept is the path of a file that
+	// still has the bytes of that earlier state, for List.Keep. Mark is the position in the
+	// log after this change: see List.Marks.
 	Gone, Past bool
 	Kept, Mark string
-	// Out is the reason why the resource must not be published; "" if it may be. If the
-	// listed bytes are published already, the resource stays published, since in doubt
-	// nothing is deleted. It does not stay if Out is Loop.
+	// Out is the reason why the resource must not be published; "" if it may be published.
+	// If the listed bytes are published already, the resource stays published, unless Out
+	// is Loop.
 	Out Reason
 }
 
-// Listing yields all resources of a set. If it yields a resource more than once, this
-// counts once. An error with a URI concerns only that resource. An error without a URI
-// concerns a part of the listing that could not be read. A list whose time (attribute at)
-// is before since also counts as such a part. After an error the listing may go on.
+// Listing yields all resources of a set. If it yields a resource more than once, the
+// resource counts once. An error with a URI concerns only that resource. An error without a
+// URI concerns a part of the listing that could not be read. A list with an "at" attribute
+// earlier than the parameter since is such a part as well. After an error the listing may
+// continue.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
 // List is an Input whose resources are listed elsewhere: in a Sitemap, a file of URLs,
@@ -78,15 +79,15 @@ type List struct {
 	Client  *fetch.Client // client that fetches resources; required if a resource has a URL
 	Tree    Tree          // the tree of the files to which Listed.Path refers; nil if there are none
 
-	// Changes says that the listing has changes in order, each with the resulting state
-	// of the resource. A resource occurs once for each of its changes. Resources that
-	// are not listed keep their recorded state.
+	// Changes means that the listing has changes in order, each with the resulting state of
+	// the resource. A resource occurs once for each of its changes. Resources that are not
+	// listed keep their recorded state.
 	Changes bool
-	// Marks is the name of a setting, for a listing that comes from a log of changes;
-	// "" if there is no log. The setting stores how far the log was recorded. It
-	// becomes the Mark of the last recorded change, in the same transaction, and
-	// Plan.Mark when everything is recorded. While a listing without Changes is
-	// recorded, and after a failure, it is empty, so that the next listing is complete.
+	// Marks is the name of the setting that stores up to which position a log of changes
+	// was recorded; "" if the listing comes from no log. The value becomes the Mark of the
+	// last recorded change, in the same transaction, and Plan.Mark when everything is
+	// recorded. While a listing without Changes is recorded, and after a failure, the value
+	// is empty, so that the next listing is complete.
 	Marks string
 
 	// Include and Exclude are globs, as in Dir. For a resource with a file they are
@@ -100,18 +101,19 @@ type List struct {
 // ErrListing means that no part of the list of resources could be read.
 var ErrListing = errors.New("the list of resources cannot be read")
 
-// listWork is a listed resource that Apply has to examine, or only to record.
+// listWork is a listed resource that Apply has to examine or to record.
 type listWork struct {
 	Listed
 	New        bool
-	ETag       string // ETag and LastServed are the validators (ETag and Last-Modified) of the recorded state, for a conditional request; "" if the bytes are needed in any case
+	ETag       string // ETag and LastServed are the headers "ETag" and "Last-Modified" of the recorded state, for a conditional request; "" if the bytes are needed in any case
 	LastServed string
 	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
-	Label      bool   // the bytes have not changed, so only type, encoding, changefreq and links are recorded
-	Was        bool   // in a listing of changes: the resource was a member of the set before the first of these changes
+	Label      bool   // whether the bytes have not changed, so that only type, encoding, changefreq and links are recorded
+	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
 }
 
-// recorded returns the state that the resource will have in the catalog after this work.
+// recorded returns the state that the resource will have in the catalog after Apply has
+// done this work.
 func (w *listWork) recorded() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
@@ -122,9 +124,9 @@ func (w *listWork) recorded() catalog.Resource {
 
 // listStat is stored as JSON in catalog.Resource.Stat for a resource of a List.
 type listStat struct {
-	Listed     string `json:"listed,omitempty"` // the signature of the listed facts; "" if the bytes may change without changing it
+	Listed     string `json:"listed,omitempty"` // the signature of the listed facts; "" if the bytes may change while the signature stays the same
 	ETag       string `json:"etag,omitempty"`
-	LastServed string `json:"last_served,omitempty"` // header Last-Modified of the response with the bytes
+	LastServed string `json:"last_served,omitempty"` // the "Last-Modified" header of the response with the bytes
 	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if it is the URI of the resource
 }
 
@@ -144,8 +146,6 @@ func (s listStat) String() string {
 	return string(text)
 }
 
-// listedStat returns a listStat with the signature of the listed facts, and with the URL of
-// the bytes if it is not the URI.
 func (e *Listed) listedStat() listStat {
 	s := listStat{Listed: e.signature()}
 	if e.URL != e.URI {
@@ -154,7 +154,8 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature returns a text made of those listed facts that change when the bytes change.
+// signature returns a text that consists of those listed facts that change when the bytes
+// change.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -167,17 +168,18 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// telling reports whether the signature must change if the bytes change after the time
-// read. A recent lastmod is not enough for that, since the next one may be the same day or
-// second.
-func (e *Listed) telling(read time.Time) bool {
+// showsChanges reports whether the signature must change if the bytes change after the time
+// read. A recent "lastmod" is not enough, because the "lastmod" of the next version may be
+// the same day or second.
+func (e *Listed) showsChanges(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns a copy of a recorded resource with the type, encoding, changefreq and
-// further attributes that the listing states. The recorded type stays if the listing states
-// none. So does the recorded encoding if the bytes are fetched from a URL.
-func (e *Listed) called(known *catalog.Resource) catalog.Resource {
+// withLabels returns a copy of a recorded resource with the type, encoding, changefreq and
+// further attributes that the listing states. If the listing states no type, the recorded
+// type stays. If it states no encoding and the bytes are fetched from a URL, the recorded
+// encoding stays.
+func (e *Listed) withLabels(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
 	r.Remainder = e.Remainder
@@ -190,27 +192,27 @@ func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	return r
 }
 
-// retold reports whether the listing repeats statements of a Source (see Listed.Told) and
-// one of these differs from the recorded one.
-func (e *Listed) retold(known *catalog.Resource) bool {
-	now := e.called(known)
-	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
+// statementsChanged reports whether the listing repeats statements of a Source (see
+// Listed.Told) and one of these statements differs from the recorded one.
+func (e *Listed) statementsChanged(known *catalog.Resource) bool {
+	now := e.withLabels(known)
+	return e.Told && (!sameLabels(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// holds reports whether path, length and digests say that the recorded bytes are the listed
+// describesRecorded reports whether the listed path, length and digests equal the recorded
 // ones.
-func (e *Listed) holds(known *catalog.Resource) bool {
+func (e *Listed) describesRecorded(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
-// comparable reports whether the listing and the recorded state have digests by a common
-// algorithm.
-func (e *Listed) comparable(known *catalog.Resource) bool {
+// hasCommonAlgorithm reports whether the listing and the recorded state have digests by a
+// common algorithm.
+func (e *Listed) hasCommonAlgorithm(known *catalog.Resource) bool {
 	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
 
-// place returns the path that the resource has in the catalog: that of its file, or else
-// its URI.
+// place returns the path of the resource in the catalog: the path of its file or, if there
+// is no file, its URI.
 func (e *Listed) place() string {
 	if e.Path != "" {
 		return e.Path
@@ -218,8 +220,9 @@ func (e *Listed) place() string {
 	return e.URI
 }
 
-// name returns the path of the file or, if there is none, a name made of the URI (see
-// NameOf). Globs are matched against this name, and its extension decides the media type.
+// name returns the path of the file or, if there is no file, a name that is derived from
+// the URI (see NameOf). Globs are matched against this name, and its extension decides the
+// media type.
 func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
@@ -227,14 +230,13 @@ func (l *List) name(e *Listed) string {
 	return NameOf(l.BaseURL, e.URI)
 }
 
-// dir returns a Dir for the tree with the listed files.
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
-// sinceSetting is the name of the setting with the time (attribute at) of the last
-// listing of the set.
+// sinceSetting is the name of the setting with the time of the last listing of the set
+// (attribute "at").
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
-func (l *List) since(ctx context.Context) (time.Time, error) {
+func (l *List) lastListing(ctx context.Context) (time.Time, error) {
 	text, ok, err := l.Facts.Setting(ctx, l.sinceSetting())
 	if err != nil || !ok {
 		return time.Time{}, err
@@ -246,10 +248,10 @@ func (l *List) since(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// strong returns those HTTP validators of a response that change with every change of the
-// bytes: an ETag that is not weak, and a Last-Modified that is so old that the next version
-// cannot have the same one. Others are "".
-func strong(r *fetch.Response) (etag, lastModified string) {
+// strongValidators returns those HTTP validators of a response that change with every
+// change of the bytes. A weak ETag is left out, and so is a Last-Modified that is so recent
+// that the next version may have the same one.
+func strongValidators(r *fetch.Response) (etag, lastModified string) {
 	if !strings.HasPrefix(r.Validators.ETag, "W/") {
 		etag = r.Validators.ETag
 	}

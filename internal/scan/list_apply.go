@@ -14,8 +14,8 @@ import (
 	"instep/resourcesync"
 )
 
-// outageAfter is the number of consecutive unreachable resources after which Apply
-// treats the whole host as unreachable.
+// outageAfter is the number of consecutive unreachable resources after which Apply regards
+// the whole host as unreachable.
 const outageAfter = 20
 
 // Apply reads the new resources and those that may have changed, unless the listing has
@@ -30,14 +30,14 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := l.Facts.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
-	if err := l.unmark(ctx); err != nil {
+	if err := l.clearMark(ctx); err != nil {
 		return r, err
 	}
 	a := listApplier{ctx: ctx, l: l, r: &r}
-	if err := a.all(p); err != nil {
+	if err := a.applyAll(p); err != nil {
 		return r, err
 	}
-	for resources, err := range l.dir().gone(ctx, p) {
+	for resources, err := range l.dir().vanishedResources(ctx, p) {
 		if err == nil {
 			err = a.remove(resources)
 		}
@@ -51,7 +51,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 			return r, err
 		}
 	}
-	if mark := l.mark(&r, p.Doubt, p.Mark); l.Marks != "" && (l.Changes || mark[l.Marks] != "") {
+	if mark := l.markSetting(&r, p.Doubt, p.Mark); l.Marks != "" && (l.Changes || mark[l.Marks] != "") {
 		if err := l.Facts.SetSettings(ctx, mark); err != nil {
 			return r, err
 		}
@@ -60,9 +60,9 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// unmark clears the setting that stores how far a log of changes was recorded. It is
-// called before a complete listing is recorded.
-func (l *List) unmark(ctx context.Context) error {
+// clearMark clears the setting that stores up to which position a log of changes was
+// recorded. It is called before a complete listing is recorded.
+func (l *List) clearMark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
 	}
@@ -73,9 +73,9 @@ func (l *List) unmark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// mark returns the setting that stores how far a log of changes was recorded: the given
-// position, or "" if there were failures or doubt.
-func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
+// markSetting returns the setting that stores up to which position a log of changes was
+// recorded. Its value is mark, or "" if a part of the log may not be recorded.
+func (l *List) markSetting(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
 	}
@@ -90,12 +90,12 @@ type listApplier struct {
 	unreachable int // number of consecutive unreachable resources
 }
 
-// all examines and records the resources of the plan in rounds, so that little work has
-// to be repeated after a crash.
-func (a *listApplier) all(p *Plan) error {
+// applyAll examines and records the resources of the plan in rounds, so that little work
+// has to be repeated after a crash.
+func (a *listApplier) applyAll(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // the URIs in the round, since a round may have only one change of each resource
+	in := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
@@ -126,16 +126,16 @@ func (a *listApplier) round(works []listWork) (err error) {
 		}
 		defer func() { err = errors.Join(err, keep.Discard()) }()
 	}
-	looks, err := a.lookAtAll(works, keep)
+	looks, err := a.examineAll(works, keep)
 	if err != nil {
 		return err
 	}
 	return a.flush(looks, keep)
 }
 
-func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, error) {
-	looks := make([]look, len(works))
-	reach := reach{row: a.unreachable}
+func (a *listApplier) examineAll(works []listWork, keep blob.Batch) ([]examined, error) {
+	looks := make([]examined, len(works))
+	reach := outage{row: a.unreachable}
 	g, ctx := errgroup.WithContext(a.ctx)
 	g.SetLimit(a.l.workers())
 	for i := range works {
@@ -145,7 +145,7 @@ func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, erro
 			}
 			buffer := buffers.Get().(*[]byte)
 			defer buffers.Put(buffer)
-			looks[i] = a.l.look(ctx, &works[i], keep, *buffer)
+			looks[i] = a.l.examine(ctx, &works[i], keep, *buffer)
 			return reach.take(looks[i].err)
 		})
 	}
@@ -154,8 +154,7 @@ func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, erro
 	return looks, errors.Join(err, a.ctx.Err())
 }
 
-// flush records the results of a round.
-func (a *listApplier) flush(looks []look, keep blob.Batch) error {
+func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	uris := make([]string, len(looks))
 	for i := range looks {
 		uris[i] = looks[i].URI
@@ -178,10 +177,10 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 		}
 		taken[uris[i]] = true
 		if x.Gone {
-			o.remove(&known[i])
+			o.addDeletion(&known[i])
 			continue
 		}
-		kind, err := o.listed(&known[i], x)
+		kind, err := o.addExamined(&known[i], x)
 		if err != nil {
 			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), err})
 		}
@@ -196,28 +195,28 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	}
 	var mark map[string]string
 	if a.l.Changes && a.l.Marks != "" {
-		mark = a.l.mark(a.r, false, looks[len(looks)-1].Mark)
+		mark = a.l.markSetting(a.r, false, looks[len(looks)-1].Mark)
 	}
 	if err := a.l.record(a.ctx, a.r, o.changes, mark); err != nil {
 		return err
 	}
-	return a.l.finish(a.ctx, a.r, o)
+	return a.l.recordUnchanged(a.ctx, a.r, o)
 }
 
-// remove adds the deletion of a resource to the outcome, unless the resource is no
+// addDeletion adds the deletion of a resource to the outcome, unless the resource is no
 // longer a member of the set.
-func (o *outcome) remove(known *catalog.Resource) {
+func (o *outcome) addDeletion(known *catalog.Resource) {
 	if known.Member {
 		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
 	}
 }
 
-// listed adds the result of examining a resource to the outcome. It returns the kind of
-// the change, or "" if the resource did not change.
-func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
+// addExamined adds the result of examining a resource to the outcome. It returns the kind
+// of the change, or "" if the resource did not change.
+func (o *outcome) addExamined(known *catalog.Resource, x *examined) (kind resourcesync.Change, err error) {
 	var now catalog.Resource
 	if x.Label {
-		now = x.called(known)
+		now = x.withLabels(known)
 	} else {
 		if kind, err = x.change(known); err != nil {
 			return "", err
@@ -226,13 +225,13 @@ func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Ch
 	}
 	switch {
 	case kind != "":
-		o.clash(known, &now, x.all)
+		o.addClash(known, &now, x.all)
 		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: now})
 		return kind, nil
 	case !x.Label:
 		o.same = append(o.same, now)
 	}
-	if known.Member && !calledAlike(&now, known) {
+	if known.Member && !sameLabels(&now, known) {
 		o.relabelled = append(o.relabelled, now)
 	}
 	return "", nil
@@ -242,18 +241,18 @@ func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Ch
 func (a *listApplier) remove(resources []catalog.Resource) error {
 	var o outcome
 	for i := range resources {
-		o.remove(&resources[i])
+		o.addDeletion(&resources[i])
 	}
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// reach counts how many resources in a row could not be reached.
-type reach struct {
+// outage counts how many consecutive resources could not be reached.
+type outage struct {
 	mu  sync.Mutex
 	row int
 }
 
-func (r *reach) take(err error) error {
+func (r *outage) take(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !errors.Is(err, fetch.Temporary) {

@@ -17,36 +17,36 @@ import (
 	"instep/resourcesync"
 )
 
-// look is the result of examining a listed resource.
-type look struct {
+// examined is the result of examining a listed resource.
+type examined struct {
 	*listWork
 	err      error
-	same     bool  // the server says that the resource has not changed since it was recorded
+	same     bool  // whether the server says that the resource has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
 	digests  resourcesync.Digests // the digests by the configured algorithms
-	all      resourcesync.Digests // these digests, and those that are only compared with recorded ones
+	all      resourcesync.Digests // the digests by the configured algorithms, and those that are only compared with recorded digests
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
 	stat     string
-	kept     blob.Object // the copy of the bytes; nil if no copy is wanted
+	kept     blob.Object // the copy of the bytes; nil if no copy is needed
 }
 
-// look examines a listed resource, and reads its bytes if that is necessary.
-func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
-	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
+// examine examines a listed resource, and reads its bytes if that is necessary.
+func (l *List) examine(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) examined {
+	x := examined{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
 	case w.Label || w.Gone:
 		return x
 	case w.Past && keep != nil:
-		x.err = l.lookAtPast(ctx, &x, keep, buffer)
-	case !l.reads(&w.Listed):
+		x.err = l.examineEarlier(ctx, &x, keep, buffer)
+	case !l.needsBytes(&w.Listed):
 		x.stat = w.listedStat().String()
 	case w.Path != "":
-		x.err = l.lookAtFile(ctx, &x, keep, buffer)
+		x.err = l.examineFile(ctx, &x, keep, buffer)
 	default:
-		x.err = l.lookAtURL(ctx, &x, keep, buffer)
+		x.err = l.examineURL(ctx, &x, keep, buffer)
 	}
 	if x.mimeType == "" {
 		x.mimeType = mediatype.ByName(l.name(&w.Listed))
@@ -54,8 +54,8 @@ func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []
 	return x
 }
 
-// lookAtFile reads the file of a resource in the way in which a Dir reads files.
-func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+// examineFile reads the file of a resource as a Dir does.
+func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	r := reader{d: l.dir(), buffer: buffer}
 	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, keep)
 	x.kept = h.kept
@@ -66,10 +66,10 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 	if h.err != nil {
 		return h.err
 	}
-	if err := x.verify(h.length, h.known()); err != nil {
+	if err := x.verify(h.length, h.allDigests()); err != nil {
 		return err
 	}
-	x.length, x.digests, x.all, x.stat = resourcesync.Bytes(h.length), h.digests, h.known(), h.stat
+	x.length, x.digests, x.all, x.stat = resourcesync.Bytes(h.length), h.digests, h.allDigests(), h.stat
 	if x.lastMod.IsZero() && !x.Told {
 		x.lastMod = fileTime(h.modified)
 	}
@@ -79,8 +79,8 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return nil
 }
 
-// lookAtPast copies the bytes of an earlier state of a resource.
-func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+// examineEarlier copies the bytes of an earlier state of a resource.
+func (l *List) examineEarlier(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	f, err := l.Tree.Open(x.Kept)
 	if err != nil {
 		return fmt.Errorf("read the earlier bytes that the mirror keeps: %w", err)
@@ -95,20 +95,20 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 
 // verify returns an error if the bytes that were read do not have the length and
 // digests that the listing states.
-func (x *look) verify(length int64, ds resourcesync.Digests) error {
+func (x *examined) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
-		return fmt.Errorf("the listing states %d bytes, the resource has %d", x.Length.Int64(), length)
+		return fmt.Errorf("the listing states %d bytes, but the resource has %d", x.Length.Int64(), length)
 	}
 	for _, want := range x.Digests {
 		if got := ds.Get(want.Algorithm()); !got.IsZero() && got != want {
-			return fmt.Errorf("the listing states the digest %s, the bytes have %s", want, got)
+			return fmt.Errorf("the listing states the digest %s, but the bytes have %s", want, got)
 		}
 	}
 	return nil
 }
 
-// lookAtURL fetches a resource with a conditional HTTP request.
-func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+// examineURL fetches a resource with a conditional HTTP request.
+func (l *List) examineURL(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	began := l.Now()
 	resp, err := l.Client.Get(ctx, fetch.Request{URL: x.URL, Validators: fetch.Validators{ETag: x.ETag, LastModified: x.LastServed}})
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 	}
 	defer resp.Body.Close()
 	stat := x.listedStat()
-	if !x.telling(began) {
+	if !x.showsChanges(began) {
 		stat.Listed = ""
 	}
 	if resp.Status == http.StatusNotModified {
@@ -124,10 +124,10 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 		x.same, x.stat = true, stat.String()
 		return nil
 	}
-	stat.ETag, stat.LastServed = strong(resp)
+	stat.ETag, stat.LastServed = strongValidators(resp)
 	x.stat = stat.String()
 	if x.encoding == "" {
-		x.encoding = coding(resp.Header)
+		x.encoding = contentCoding(resp.Header)
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil && x.lastMod.IsZero() {
 		x.lastMod = lastMod(t)
@@ -141,19 +141,17 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }
 
-// coding returns the content coding of a response, since some servers encode without
-// being asked.
-func coding(h http.Header) string {
+// contentCoding returns the content coding of a response. Some servers encode although the
+// request does not ask for that.
+func contentCoding(h http.Header) string {
 	if c := h.Get("Content-Encoding"); c != "identity" {
 		return c
 	}
 	return ""
 }
 
-// digest reads and hashes the bytes of a resource, and copies them to keep if that is
-// not nil.
-func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
-	hasher := resourcesync.NewHasher(l.needed(resourcesync.Algorithm(x.Also), keep != nil)...)
+func (l *List) digest(ctx context.Context, x *examined, body io.Reader, keep blob.Batch, buffer []byte) error {
+	hasher := resourcesync.NewHasher(l.algorithmsToCompute(resourcesync.Algorithm(x.Also), keep != nil)...)
 	to := io.Writer(hasher)
 	if keep != nil {
 		copied, err := keep.Create(ctx)
@@ -176,9 +174,9 @@ func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Ba
 	return nil
 }
 
-// copyAll copies the bytes of a resource, and returns an error if they do not match the
+// copyAll copies the bytes of a resource. It returns an error if they do not match the
 // listing.
-func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) error {
+func (l *List) copyAll(x *examined, to io.Writer, body io.Reader, buffer []byte) error {
 	length := int64(-1)
 	if x.Length.Known() && x.encoding == "" {
 		length = x.Length.Int64()
@@ -205,13 +203,13 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 }
 
 // change returns the kind of the change of a resource, or "" if it did not change.
-func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
+func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
 		return "", errors.New("the recorded state changed during the scan, so the next scan examines the resource again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the new bytes already, but this set has not yet
+	case known.Due != "": // another set has recorded the new bytes, but this set has not recorded the change yet
 		return resourcesync.Updated, nil
 	case known.Path != x.place():
 		return resourcesync.Updated, nil
@@ -219,16 +217,16 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 		return "", nil
 	case known.Length.Known() && x.length.Known() && known.Length != x.length:
 		return resourcesync.Updated, nil
-	case agree(known.Digests, x.all) && !x.retold(known):
+	case agree(known.Digests, x.all) && !x.statementsChanged(known):
 		return "", nil
 	}
 	return resourcesync.Updated, nil
 }
 
-// resource returns the state of the resource that is to be recorded.
-func (x *look) resource(known *catalog.Resource) catalog.Resource {
+// resource returns the state of the resource to record.
+func (x *examined) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
-		r := x.called(known)
+		r := x.withLabels(known)
 		r.Stat = x.stat
 		return r
 	}
@@ -236,8 +234,8 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 
-// Open opens the current bytes of a resource. It returns fs.ErrNotExist if there are
-// none.
+// Open opens the current bytes of a resource. It returns fs.ErrNotExist if there are no
+// bytes.
 func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error) {
 	if r.Path != r.URI {
 		return l.openFile(r.Path)
@@ -258,14 +256,14 @@ func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, err
 
 func (l *List) openFile(name string) (io.ReadCloser, error) {
 	if l.Tree == nil {
-		return nil, fmt.Errorf("file %q: %w: no directory was given that has the files", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("file %q: %w: no directory with the files was given", name, fs.ErrNotExist)
 	}
 	f, reason, err := l.dir().locate(name)
 	if err != nil {
 		return nil, err
 	}
 	if reason != "" {
-		return nil, fmt.Errorf("file %q: %w: it is not published: %s", name, fs.ErrNotExist, reason)
+		return nil, fmt.Errorf("file %q: %w: the file is not published: %s", name, fs.ErrNotExist, reason)
 	}
 	return l.Tree.Open(f.target)
 }

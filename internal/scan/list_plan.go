@@ -21,7 +21,7 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	since, err := l.since(ctx)
+	since, err := l.lastListing(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ type listPlanner struct {
 	batch []Listed
 	lost  error // the error of the first part of the listing that could not be read
 
-	latest  *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of the last change planned for it
+	latest  *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of its last planned change
 	omitted *spool.Table[omission] // in a listing of changes: the resources whose last listed state must not be published
 	others  int64                  // the number of members that a listing of changes mentions
 }
@@ -72,9 +72,9 @@ func (b *listPlanner) run(since time.Time) error {
 			}
 		}
 		if err != nil {
-			err = b.failed(&e, err)
+			err = b.addFailure(&e, err)
 		} else {
-			err = b.take(&e)
+			err = b.addEntry(&e)
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (b *listPlanner) run(since time.Time) error {
 		return b.guard()
 	}
 	p := planner{ctx: b.ctx, d: b.l.dir(), p: b.p, seen: b.seen}
-	return p.compare()
+	return p.findVanished()
 }
 
 // guard completes the plan for a listing of changes: it counts the members that stay
@@ -113,9 +113,9 @@ func (b *listPlanner) guard() error {
 	return nil
 }
 
-// failed notes in the plan that an entry or a part of the listing could not be used. If
-// there is no valid URI, this may concern any resource, so nothing will be deleted.
-func (b *listPlanner) failed(e *Listed, err error) error {
+// addFailure notes in the plan that an entry or a part of the listing could not be used.
+// Without a valid URI this may concern any resource, so nothing will be deleted.
+func (b *listPlanner) addFailure(e *Listed, err error) error {
 	b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 	if isURL(e.URI) {
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
@@ -127,14 +127,13 @@ func (b *listPlanner) failed(e *Listed, err error) error {
 	return nil
 }
 
-// take adds an entry of the listing to the plan.
-func (b *listPlanner) take(e *Listed) error {
+func (b *listPlanner) addEntry(e *Listed) error {
 	b.p.moment = earliest(b.p.moment, e.At)
 	if e.Gone {
 		return b.add(e)
 	}
 	if err := e.Check(); err != nil {
-		return b.failed(e, err)
+		return b.addFailure(e, err)
 	}
 	name := b.l.name(e)
 	if len(b.l.Include) > 0 && !glob.MatchAny(b.l.Include, name, false) || glob.MatchAny(b.l.Exclude, name, false) {
@@ -144,10 +143,10 @@ func (b *listPlanner) take(e *Listed) error {
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
 	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) {
-		return l.withoutFile(b.l.BaseURL, name), !l.OfSet(), nil
+		return l.linkToURI(b.l.BaseURL, name), !l.OfSet(), nil
 	})
 	if err != nil {
-		return b.failed(e, err)
+		return b.addFailure(e, err)
 	}
 	e.Remainder = said
 	if e.Out != "" {
@@ -163,7 +162,7 @@ func (b *listPlanner) take(e *Listed) error {
 }
 
 // omit counts a listed resource that must not be published. In a listing of changes only
-// the last state of a resource counts, which countOmitted does at the end.
+// the last state of a resource counts, so countOmitted counts it at the end.
 func (b *listPlanner) omit(e *Listed, why Reason) error {
 	o := omission{e.URI, e.place(), why}
 	if b.l.Changes {
@@ -201,7 +200,6 @@ func (b *listPlanner) add(e *Listed) error {
 	return nil
 }
 
-// flush compares the current batch with the recorded state.
 func (b *listPlanner) flush() error {
 	known, err := b.l.Facts.Lookup(b.ctx, b.l.Set, b.uris)
 	if err != nil {
@@ -210,7 +208,7 @@ func (b *listPlanner) flush() error {
 	for i := range b.batch {
 		was := known[i].Member
 		if b.l.Changes {
-			if was, err = b.before(&known[i], b.uris[i]); err != nil {
+			if was, err = b.plannedState(&known[i], b.uris[i]); err != nil {
 				return err
 			}
 		}
@@ -222,10 +220,10 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// before sets known to the state that the resource will have after the listed changes
-// that are planned so far. It returns whether the resource was a member before the
-// first of these changes.
-func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err error) {
+// plannedState sets *known to the state that the resource will have after its changes that
+// are planned so far. It returns whether the resource was a member before the first of
+// these changes.
+func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
 		return known.Member, err
@@ -235,8 +233,8 @@ func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err
 	return w.Was, err
 }
 
-// plan adds to the plan the work that has to be done for a resource.
-func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
+// addWork adds work to the plan. For a listing of changes it also counts the work.
+func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
 		return err
@@ -255,19 +253,19 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	return errors.Join(err, b.latest.Set(w.URI, at))
 }
 
-// drop adds to the plan a deletion that a listing of changes contains.
-func (b *listPlanner) drop(known *catalog.Resource, e *Listed, was bool) error {
+// addDeletion adds to the plan a deletion that a listing of changes contains.
+func (b *listPlanner) addDeletion(known *catalog.Resource, e *Listed, was bool) error {
 	if !known.Member {
 		return nil
 	}
 	e.Gone = true
-	return b.plan(known, listWork{Listed: *e, Was: was})
+	return b.addWork(known, listWork{Listed: *e, Was: was})
 }
 
 func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) error {
 	switch {
 	case e.Gone:
-		return b.drop(known, e, was)
+		return b.addDeletion(known, e, was)
 	case e.Out != "":
 		return b.leaveOut(known, e, was)
 	}
@@ -280,20 +278,20 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	if unchanged {
 		b.p.Unchanged++
 		b.p.Bytes += known.Length.Int64()
-		if e.retold(known) {
+		if e.statementsChanged(known) {
 			b.p.Unchanged--
 			b.p.Modified++
-			return b.plan(known, listWork{Listed: *e, Also: string(b.l.dir().also(*known)), Was: was})
+			return b.addWork(known, listWork{Listed: *e, Also: string(b.l.dir().extraAlgorithm(*known)), Was: was})
 		}
-		if now := e.called(known); !calledAlike(&now, known) {
+		if now := e.withLabels(known); !sameLabels(&now, known) {
 			b.p.Relabel++
-			return b.plan(known, listWork{Listed: *e, Label: true, Was: was})
+			return b.addWork(known, listWork{Listed: *e, Label: true, Was: was})
 		}
 		return nil
 	}
-	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().also(*known)), Was: was}
+	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().extraAlgorithm(*known)), Was: was}
 	b.p.Bytes += e.Length.Int64()
-	if b.l.reads(e) {
+	if b.l.needsBytes(e) {
 		b.p.ToHash += e.Length.Int64()
 	}
 	if w.New {
@@ -305,19 +303,19 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 		stat := parseListStat(known.Stat)
 		w.ETag, w.LastServed = stat.ETag, stat.LastServed
 	}
-	return b.plan(known, w)
+	return b.addWork(known, w)
 }
 
-// leaveOut plans what becomes of a listed resource that must not be published. If it was
-// published already with the listed bytes, it stays published.
+// leaveOut plans the deletion of a listed resource that must not be published. If the
+// resource was published already with the listed bytes, it stays published.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
-	stays, err := b.stays(known, e)
+	stays, err := b.staysPublished(known, e)
 	switch {
 	case err != nil:
 		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	case !stays && b.l.Changes:
-		return b.drop(known, e, was)
+		return b.addDeletion(known, e, was)
 	case !stays:
 		return nil
 	}
@@ -327,14 +325,14 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	return b.seen.Add(resourcesync.KeyOf(e.URI))
 }
 
-// unchanged reports whether the recorded state of a resource is the listed one, so that
-// the resource need not be examined.
+// unchanged reports whether the recorded state of a resource is the listed one, so that the
+// resource need not be examined.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
-	if (e.Intact || e.Past) && (!known.Member || e.comparable(known)) {
-		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
+	if (e.Intact || e.Past) && (!known.Member || e.hasCommonAlgorithm(known)) {
+		return known.Member && known.Stored && known.Due == "" && e.describesRecorded(known) && b.l.complete(known.Digests), nil
 	}
 	if e.Path != "" {
-		return b.asRead(known, e)
+		return b.hasRecordedStamp(known, e)
 	}
 	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
 		return false, nil
@@ -342,11 +340,11 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// asRead reports whether the file of a resource still has the stamp (such as size and
-// times) that it had when the resource was recorded.
-func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
+// hasRecordedStamp reports whether the file of a resource still has the stamp (such as size
+// and times) that it had when the resource was recorded.
+func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool, error) {
 	if b.l.Tree == nil {
-		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
+		return false, fmt.Errorf("file %q: no directory with the files was given", e.Path)
 	}
 	f, reason, err := b.l.dir().locate(e.Path)
 	if err == nil && reason != "" {
@@ -358,24 +356,24 @@ func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 }
 
-// stays reports whether a resource stays published although the listing says that it
-// must not be published.
-func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
+// staysPublished reports whether a resource stays published although the listing says that
+// it must not be published.
+func (b *listPlanner) staysPublished(known *catalog.Resource, e *Listed) (bool, error) {
 	switch {
 	case e.Out == Loop || !known.Member:
 		return false, nil
-	case e.comparable(known) || e.Path == "":
-		return e.holds(known), nil
+	case e.hasCommonAlgorithm(known) || e.Path == "":
+		return e.describesRecorded(known), nil
 	}
-	is, err := b.asRead(known, e)
+	is, err := b.hasRecordedStamp(known, e)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return is, err
 }
 
-// reads reports whether Apply has to read the bytes of a resource that may have
+// needsBytes reports whether Apply has to read the bytes of a resource that may have
 // changed.
-func (l *List) reads(e *Listed) bool {
+func (l *List) needsBytes(e *Listed) bool {
 	return !e.Past && (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

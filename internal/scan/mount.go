@@ -29,8 +29,8 @@ func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	return deviceOf(info)
 }
 
-// mounted reports whether a directory is on another device than its parent directory.
-func (d *Dir) mounted(name string, info, above fs.FileInfo) bool {
+// onOtherDevice reports whether a directory is on another device than its parent directory.
+func (d *Dir) onOtherDevice(name string, info, above fs.FileInfo) bool {
 	parent := aboveRoot
 	if name != "." {
 		parent = catalog.DirOf(name)
@@ -52,10 +52,9 @@ func (d *Dir) isMount(name string) bool {
 			return false
 		}
 	}
-	return d.mounted(name, info, above)
+	return d.onOtherDevice(name, info, above)
 }
 
-// mountsSetting is the name of the setting with the mount points of a set.
 func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Set) }
 
 // knownMounts returns the mount points that earlier scans found. They are stored as
@@ -75,8 +74,8 @@ func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	return mounts, nil
 }
 
-// keepMounts records the mount points that the plan found. Mount points that were
-// recorded earlier and not examined this time stay recorded.
+// keepMounts records the mount points that the plan found. Recorded mount points that this
+// scan did not examine stay recorded.
 func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	before, err := d.knownMounts(ctx)
 	if err != nil {
@@ -104,9 +103,9 @@ func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): string(text)})
 }
 
-// lostMount returns a directory that was a mount point, is none now, and below which
-// every published file is missing, with the number of these files. It returns "" if
-// there is no such directory.
+// lostMount returns a directory that is no longer a mount point and below which every
+// published file is missing, with the number of these files. It returns "" if there is no
+// such directory.
 func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) {
 	known, err := d.knownMounts(ctx)
 	if err != nil {
@@ -123,14 +122,14 @@ func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) 
 	return "", 0, nil
 }
 
-// missingBelow returns the number of members below a directory, or 0 if the file of at
-// least one of them exists.
+// missingBelow returns the number of members below a directory, or 0 if at least one of
+// their files exists.
 func (d *Dir) missingBelow(ctx context.Context, dir string) (n int64, err error) {
 	for m, err := range d.Facts.Members(ctx, d.Set) {
 		if err != nil {
 			return 0, err
 		}
-		if dir != "." && !below(map[string]bool{dir: true}, m.Path) {
+		if dir != "." && !isBelow(map[string]bool{dir: true}, m.Path) {
 			continue
 		}
 		if _, err := d.Tree.Lstat(m.Path); !errors.Is(err, fs.ErrNotExist) {

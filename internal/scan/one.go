@@ -15,8 +15,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Look reads one file as a scan would, and returns the resource. If keep is not nil,
-// the bytes are copied to it, under the key KeepKey of their SHA-256. Look returns
+// Look reads one file as a scan would, and returns the resource. If keep is not nil, the
+// bytes are copied to it, with KeepKey of their SHA-256 as the key. Look returns
 // fs.ErrNotExist if the file does not exist or is not published.
 func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
 	if err := checkPath(path); err != nil {
@@ -79,8 +79,8 @@ const maxLength = 1 << 50
 // is limited because programs that read documents limit the length of XML tags.
 const maxLabels = 1 << 10
 
-// Check returns an error for a resource that cannot be written as an entry of a
-// Resource List or Change List. If it were recorded, every publication would fail.
+// Check returns an error for a resource that cannot be written as an entry of a Resource
+// List or Change List. If such a resource were recorded, every publication would fail.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -110,8 +110,8 @@ func checkEntry(e resourcesync.Entry) error {
 	return enc.Encode(e)
 }
 
-// checkHeader is the header of a Resource List that is written only to check an entry:
-// see checkEntry.
+// checkHeader is the header of a Resource List that is written only to check an entry: see
+// checkEntry.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// roots returns the paths at which the walk begins. No root is below another one.
+// roots returns the paths at which the walk begins. No root is below another root.
 func (d *Dir) roots() []string {
 	if d.Paths == nil {
 		return []string{"."}
@@ -27,7 +27,7 @@ func (d *Dir) roots() []string {
 		if p == "." {
 			return []string{"."}
 		}
-		if !below(all, catalog.DirOf(p)) {
+		if !isBelow(all, catalog.DirOf(p)) {
 			roots = append(roots, p)
 		}
 	}
@@ -35,9 +35,8 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether the path name is one of the given paths, or is below one of
-// them.
-func below(paths map[string]bool, name string) bool {
+// isBelow reports whether a path is one of the given paths, or is below one of them.
+func isBelow(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {
 			return true
@@ -54,7 +53,7 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 		return d.Facts.MemberKeys(ctx, d.Set)
 	}
 	return func(yield func(resourcesync.Key, error) bool) {
-		keys, dirs, err := d.single(ctx, roots)
+		keys, dirs, err := d.splitRoots(ctx, roots)
 		if err != nil {
 			yield("", err)
 			return
@@ -70,18 +69,18 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 		for m, err := range d.Facts.MembersByKey(ctx, d.Set) {
 			key := resourcesync.KeyOf(m.URI)
 			_, asked := slices.BinarySearch(keys, key)
-			if (err != nil || asked || below(dirs, m.Path)) && !yield(key, err) {
+			if (err != nil || asked || isBelow(dirs, m.Path)) && !yield(key, err) {
 				return
 			}
 		}
 	}
 }
 
-// single divides the given paths, at which a scan begins, into two groups: files that
-// are members of the set, of which it returns the keys in ascending order, and
-// directories (also former ones). To find out what is missing below a directory, all
-// members must be read.
-func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
+// splitRoots divides the paths at which a scan begins into two groups. Files that are
+// members of the set are returned as keys in ascending order. Directories, including former
+// ones, are returned as paths, because missing files below them can be found only by
+// reading all members.
+func (d *Dir) splitRoots(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {
 		spelled, err := d.Spelled(ctx, batch)

@@ -9,23 +9,23 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of the listing of a directory that was read at one time, without
-// subdirectories. When all files of a piece are recorded in the state in which they
-// were seen, the catalog stores a digest of the piece. It deletes this digest when it
-// records another state of a file in the same directory. While the digest of a piece is
-// the stored one, its files need not be compared one by one.
+// piece is a part of the entries of one directory that was read at one time, without
+// subdirectories. When all files of a piece are recorded in the state in which they were
+// seen, the catalog stores a digest of the piece. It deletes this digest when it records
+// another state of a file in the same directory. As long as a piece has the stored digest,
+// its files need not be compared one by one.
 type piece struct {
 	catalog.Piece
-	whole  bool  // every file in the piece could be examined, and at least one is to be published
-	asked  bool  // the digest of the piece has been looked up in the catalog
-	same   bool  // the catalog has the same digest for the piece
+	whole  bool  // whether every file in the piece could be examined, and at least one of them is to be published
+	asked  bool  // whether the digest of the piece has been looked up in the catalog
+	same   bool  // whether the catalog has the same digest for the piece
 	number int64 // the number that the piece has in the plan, counted from 1; 0 if the piece is not to be stored
 }
 
-// identify computes the digest of a piece. The digest depends on the options that
-// affect the recorded facts, and on the name of each file with its stamp, or with the
-// reason why it is not published.
-func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
+// identify computes the digest of a piece from the options that affect the recorded facts,
+// and from the name of each file with its stamp or with the reason why the file is not
+// published.
+func (p *piece) identify(options []byte, dir string, part int, sights []observation) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
 	for i := range sights {
@@ -48,8 +48,8 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
-// options returns, as input for a digest, the options that affect the recorded facts
-// about a file.
+// options returns, as input for a digest, the options that affect the recorded facts about
+// a file.
 func (d *Dir) options() []byte {
 	b := []byte(d.BaseURL + "\x00" + d.rulesDigest() + "\x00")
 	for _, a := range d.algorithms() {

@@ -23,12 +23,12 @@ func looked(f *fixture) string {
 	}
 	b.p.Set = n
 	var names []string
-	err = f.walk(b.ctx, func(s sight) error {
+	err = f.walk(b.ctx, func(s observation) error {
 		if s.reason != "" || s.err != nil {
 			return s.err
 		}
 		b.files = append(b.files[:0], s)
-		if err := b.ask(); err != nil {
+		if err := b.checkPieces(); err != nil {
 			return err
 		}
 		if !s.piece.same {

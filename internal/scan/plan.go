@@ -23,7 +23,7 @@ const (
 	keysMemory = 8 << 20            // the memory for the keys of the files that a scan found, in bytes; further keys are stored in a file
 )
 
-// Plan says how a directory or a listing differs from the state that the catalog
+// Plan describes how a directory or a listing differs from the state that the catalog
 // records. Close removes the temporary files of the Plan.
 type Plan struct {
 	At time.Time // the time at which the scan began; each change that Apply records with this plan gets this time or a later one
@@ -33,7 +33,7 @@ type Plan struct {
 	Unchanged int64 // the number of files whose size, times and inode equal the recorded ones
 	New       int64 // number of files that are not in the set yet
 	Relabel   int64 // the number of files with unchanged bytes whose type, encoding, changefreq or links may change because of a rule or a listing
-	Modified  int64 // the number of files that may have changed, as hashing them will show
+	Modified  int64 // the number of files that may have changed; hashing shows whether they have
 	ToHash    int64 // total size of the new and modified files, in bytes
 	Vanished  int64 // the number of resources in the set whose file no longer exists; 0 if it is unknown whether files were deleted
 	Set       int64 // the number of resources in the set before the scan
@@ -43,29 +43,29 @@ type Plan struct {
 	Twins     [][2]string // pairs of files whose names differ only in their Unicode form, at most 20
 
 	Mark     string      // the position after the last change that a list of changes contains: see List.Marks
-	Follows  bool        // the plan was made from a list of changes
+	Follows  bool        // whether the plan was made from a list of changes
 	Notes    []string    // remarks about the scanned input, each of them one sentence
-	Failures Failures    // the paths that could not be examined, whose recorded state stays
-	Doubt    bool        // a directory could not be read, so the scan deletes no resources
-	Guard    *GuardError // the reason why Apply refuses the plan; nil if it does not
+	Failures Failures    // the paths that could not be examined; their recorded state stays
+	Doubt    bool        // whether a directory could not be read, so that the scan deletes no resources
+	Guard    *GuardError // the reason why Apply refuses the plan; nil if Apply accepts the plan
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // the pieces (groups of files of one directory) to be stored once all their files are recorded
+	pieces   *spool.Log[catalog.Piece] // the pieces (parts of directories) to store when all their files are recorded
 	mounts   []string                  // the mount points that were found in the directory tree
-	relabel  bool                      // the rules differ from those that were last applied to the whole set
-	listed   *spool.Log[listWork]      // the entries of a listing to process; nil if a directory was scanned, for which work is used
-	moment   time.Time                 // the time in the attribute at of the listing; zero if it is unknown
+	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
+	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
+	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
 // item is a file that Apply has to read: to hash it, or to determine its type again.
 type item struct {
 	Path  []byte // the path of the file, which need not be valid UTF-8
 	New   bool
-	Label bool   // the bytes are as recorded, so only type, encoding and links of the file are determined again
+	Label bool   // whether the bytes are as recorded, so that only type, encoding and links of the file are determined again
 	Print stamp  // zero if unknown
-	Piece int64  // the number, in the plan, of the piece (group of files of one directory) that contains the file; 0 if no piece contains it
-	URI   string // the URI of the file in an adopted publication; "" if URI returns the same one
+	Piece int64  // the number, in the plan, of the piece (part of a directory) that contains the file; 0 if no piece contains it
+	URI   string // the URI of the file in an adopted publication; "" if the function URI returns the same one
 	Also  string // the algorithm of a further digest, which is compared with a recorded digest; "" if none is needed
 }
 
@@ -89,10 +89,10 @@ func (d *Deps) fail(all *Failures, e *FileError) {
 	d.observe(Event{URI: e.URI, Path: e.Path, Bytes: -1, Err: e})
 }
 
-// Action is a change that Apply will record, as far as the change is known before files
-// are hashed.
+// Action is a change that Apply will record, as far as the change is known before files are
+// hashed.
 type Action struct {
-	Change resourcesync.Change // the kind of the change; if the kind is Updated, hashing may show that nothing changed
+	Change resourcesync.Change // the kind of the change; if it is Updated, hashing may show that nothing changed
 	URI    string
 	Path   string
 }
@@ -112,7 +112,7 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 				return
 			}
 		}
-		for resources, err := range d.gone(ctx, p) {
+		for resources, err := range d.vanishedResources(ctx, p) {
 			if err != nil {
 				yield(Action{}, err)
 				return
@@ -126,8 +126,9 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	}
 }
 
-// gone yields the resources of the set whose file no longer exists, in batches.
-func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
+// vanishedResources yields the resources of the set whose file no longer exists, in
+// batches.
+func (d *Dir) vanishedResources(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
 		var uris []string
 		flush := func() bool {
@@ -204,13 +205,13 @@ func (d *Dir) validate() error {
 
 // planner builds the plan of a Dir.
 type planner struct {
-	ctx   context.Context
-	d     *Dir
-	p     *Plan
-	seen  *spool.Keys // the keys of all files that exist or may exist
-	uris  []string    // the URIs of files, in the same order
-	files []sight
-	other bool // a file differs from the recorded state, so it must be examined whether resources were deleted
+	ctx     context.Context
+	d       *Dir
+	p       *Plan
+	seen    *spool.Keys // the keys of all files that exist or may exist
+	uris    []string    // the URIs of files, in the order of the files
+	files   []observation
+	changed bool // whether a file differs from the recorded state, so that deleted resources must be looked for
 
 	spelled map[string]string // the URIs that an adopted publication uses for files, by path: see Deps.Spelled
 }
@@ -223,7 +224,7 @@ func (b *planner) run() error {
 	b.p.Set = n
 	b.d.globs = b.d.newGlobs()
 	defer func() { b.d.globs = nil }()
-	if err := b.d.walk(b.ctx, b.see); err != nil {
+	if err := b.d.walk(b.ctx, b.handle); err != nil {
 		return err
 	}
 	if b.d.Paths == nil {
@@ -235,14 +236,14 @@ func (b *planner) run() error {
 	if err := b.keepAssumed(); err != nil {
 		return err
 	}
-	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
+	if !b.changed && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
 		return nil // the set consists of exactly the files that were found
 	}
-	return b.compare()
+	return b.findVanished()
 }
 
-// see handles one sight: a file, directory or mount point that the walk reported.
-func (b *planner) see(s sight) error {
+// handle handles one observation of the walk: a file, directory or mount point.
+func (b *planner) handle(s observation) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
 	}
@@ -257,9 +258,9 @@ func (b *planner) see(s sight) error {
 	case errors.Is(s.err, fs.ErrNotExist):
 		return nil // the file was deleted after the entries of its directory were read
 	case s.err != nil:
-		b.other = true
+		b.changed = true
 		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
-		return b.name([]sight{s})
+		return b.assignURIs([]observation{s})
 	case s.reason != "":
 		b.p.Excluded[s.reason]++
 		if b.d.LeftOut != nil && s.reason != Ours {
@@ -277,8 +278,8 @@ func (b *planner) see(s sight) error {
 	return nil
 }
 
-// name determines the URIs of files and stores them in the field uris.
-func (b *planner) name(files []sight) error {
+// assignURIs determines the URIs of files and stores them in the field uris.
+func (b *planner) assignURIs(files []observation) error {
 	some, err := b.d.Seen.Spells(b.ctx)
 	if err == nil && some {
 		paths := make([]string, len(files))
@@ -310,13 +311,13 @@ func (b *planner) failedDir(name string, err error) error {
 	return nil
 }
 
-// flush compares the collected files with the catalog: first each piece (group of files
-// of one directory) as a whole, then the single files of the pieces that differ.
+// flush compares the collected files with the catalog: first each piece (part of a
+// directory) as a whole, then the single files of the pieces that differ.
 func (b *planner) flush() error {
-	if err := b.name(b.files); err != nil {
+	if err := b.assignURIs(b.files); err != nil {
 		return err
 	}
-	if err := b.ask(); err != nil {
+	if err := b.checkPieces(); err != nil {
 		return err
 	}
 	uris, files := b.uris[:0], b.files[:0]
@@ -331,7 +332,7 @@ func (b *planner) flush() error {
 	if len(files) == 0 {
 		return nil
 	}
-	b.other = true
+	b.changed = true
 	known := make([]catalog.Resource, len(uris))
 	if b.p.Set > 0 {
 		var err error
@@ -340,18 +341,18 @@ func (b *planner) flush() error {
 		}
 	}
 	for i := range files {
-		if err := b.take(known[i], &files[i]); err != nil {
+		if err := b.planFile(known[i], &files[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask finds out which pieces (groups of files of one directory) are as the catalog
-// recorded them. If rules make links between files, no piece counts as unchanged, since
-// the target of a link may have been added or deleted.
-func (b *planner) ask() error {
-	links := b.d.linked()
+// checkPieces finds the pieces (parts of directories) that are as the catalog recorded
+// them. If rules make links between files, no piece counts as unchanged, since the target
+// of a link may have been added or deleted.
+func (b *planner) checkPieces() error {
+	links := b.d.hasFileLinks()
 	var asked []*piece
 	var pieces []catalog.Piece
 	for i := range b.files {
@@ -382,15 +383,15 @@ func (b *planner) ask() error {
 	return nil
 }
 
-// take adds to the plan what Apply has to do with a file.
-func (b *planner) take(known catalog.Resource, f *sight) error {
+// planFile adds to the plan the work that Apply has to do for a file.
+func (b *planner) planFile(known catalog.Resource, f *observation) error {
 	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
 		it.Piece = f.piece.number
 	}
-	links := b.d.linked()
+	links := b.d.hasFileLinks()
 	switch unchanged := b.d.unchanged(known, f.name, it.Print); {
-	case unchanged && (b.p.relabel || links && b.d.relinked(b.ctx, &known, f.name)):
+	case unchanged && (b.p.relabel || links && b.d.linksChanged(b.ctx, &known, f.name)):
 		b.p.Unchanged++
 		b.p.Relabel++
 		it.Label = true
@@ -404,7 +405,7 @@ func (b *planner) take(known catalog.Resource, f *sight) error {
 			b.p.New++
 		}
 		b.p.ToHash += f.info.Size()
-		it.Also = string(b.d.also(known))
+		it.Also = string(b.d.extraAlgorithm(known))
 	}
 	return b.p.work.Append(it)
 }
@@ -417,16 +418,15 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return d.complete(known.Digests)
 }
 
-// complete reports whether digests contain one of each algorithm that is to be
-// published.
+// complete reports whether the digests include a digest by each configured algorithm.
 func (d *Deps) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
 
-// also returns the algorithm of the strongest recorded digest if no recorded digest
-// uses a configured algorithm: that digest is computed too, for the comparison.
-// Otherwise it returns "".
-func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
+// extraAlgorithm returns "" if a recorded digest uses a configured algorithm. Otherwise it
+// returns the algorithm of the strongest recorded digest, so that this digest is computed
+// as well and can be compared.
+func (d *Dir) extraAlgorithm(known catalog.Resource) resourcesync.Algorithm {
 	for _, a := range d.algorithms() {
 		if !known.Digests.Get(a).IsZero() {
 			return ""
@@ -435,9 +435,9 @@ func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// compare adds the resources whose file no longer exists to the plan, unless a
+// findVanished adds the resources whose file no longer exists to the plan, unless a
 // directory could not be read.
-func (b *planner) compare() error {
+func (b *planner) findVanished() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
 		return err
@@ -475,11 +475,11 @@ type Result struct {
 
 	Created, Updated, Deleted int64
 	Unchanged                 int64  // the number of unchanged resources, including those that only hashing showed to be unchanged
-	Relabelled                int64  // the number of resources with unchanged bytes, but a new type, encoding, changefreq or link, which the next Resource List has to show
+	Relabelled                int64  // the number of resources with unchanged bytes, but a new type, encoding, changefreq or link, which the next Resource List has to contain
 	Clashes                   int64  // the number of resources that also belong to another set with another type or encoding; the values that this scan found are recorded
 	FirstClash                string // the URI of the first resource that the field Clashes counts
 	Gone                      int64  // the number of files that were deleted or excluded while the scan ran; they stay recorded until the next scan
-	Hashed                    int64  // bytes
+	Hashed                    int64  // number of bytes that were read for hashing
 	Failures                  Failures
 	Excluded                  map[Reason]int64
 }

@@ -12,44 +12,43 @@ import (
 )
 
 const (
-	// batchBytes is the number of bytes that are hashed before their results are
-	// recorded in a transaction. It is small, so that little has to be hashed again
-	// after a crash. The number of files in a transaction is limited too.
+	// batchBytes is the number of bytes that are hashed before their results are recorded
+	// in a transaction. It is small, so that little has to be hashed again after a crash.
+	// The number of files in a transaction is limited as well.
 	batchBytes = 256 << 20
 	// enrollSize is the largest number of files whose results are recorded in one
 	// transaction, if no changes are logged for them.
 	enrollSize = 4000
 )
 
-// round is the files whose results are recorded in one transaction.
+// round is the group of files whose results are recorded in one transaction.
 type round struct {
 	keep blob.Batch // the copies of the files' bytes; nil if no copies are stored
 }
 
-// job is a file to read, with a channel for its result. A job without a channel marks
-// the end of a round (the files of one transaction).
+// job is a file to read, with a channel for its result. A job without a channel marks the
+// end of a round (the files of one transaction).
 type job struct {
 	item
 	round *round
 	out   chan hashed // holds one
 }
 
-// pipeline reads the files of a plan in parallel and passes the results on in the order
-// of the plan.
+// pipeline reads the files of a plan in parallel, and returns the results in the order of
+// the plan.
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // the jobs that have no result yet, in the order of the plan; a buffer lets workers continue during a large file or a transaction
+	order chan job  // the jobs that have no result yet, in the order of the plan; a buffered channel, so that workers continue during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
 	rounds []*round // the rounds whose copies are not finished or discarded yet
 }
 
-// readAll reads the files of a plan. It calls take with each result, in the order of
-// the plan, and end after each round (the files of one transaction). It stops at the
-// first error of take or end. While one round is recorded, at most one more round is
-// read.
+// readAll reads the files of a plan. It calls take with each result, in the order of the
+// plan, and end after each round (the files of one transaction). It stops at the first
+// error of take or end. While one round is recorded, at most one more round is read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	l.outs.New = func() any { return make(chan hashed, 1) }
@@ -87,7 +86,6 @@ func (r *reader) read(ctx context.Context, j job) hashed {
 	return r.hash(ctx, j.item, j.round.keep)
 }
 
-// workers returns how many resources are hashed concurrently.
 func (d *Deps) workers() int {
 	if d.Workers > 0 {
 		return d.Workers
@@ -162,13 +160,13 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job and calls take with it. At the end of a round (the
+// pass waits for the result of a job, and passes it to take. At the end of a round (the
 // files of one transaction) it calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
 		if err == nil {
-			l.ended(j.round)
+			l.removeRound(j.round)
 		}
 		return err
 	}
@@ -184,7 +182,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	}
 }
 
-func (l *pipeline) ended(r *round) {
+func (l *pipeline) removeRound(r *round) {
 	if r.keep == nil {
 		return
 	}

@@ -6,9 +6,9 @@ import (
 	"instep/internal/glob"
 )
 
-// RuleFor returns the combination of all rules whose glob matches a path: each field
-// comes from the first matching rule that sets it, and the links come from all matching
-// rules. The globs of the rules must be valid.
+// RuleFor returns the combination of all rules whose glob matches a path: each field comes
+// from the first matching rule that sets it, and the links come from all matching rules.
+// The globs of the rules must be valid.
 func RuleFor(rules []Rule, path string) Rule {
 	var told Rule
 	for _, r := range rules {

@@ -55,7 +55,7 @@ type Deps struct {
 	// State is the state directory, in which an Input may store files of its own. Their
 	// names must be listed in catalog.IsStateName.
 	State  string
-	DryRun bool // the scan makes a plan only, and writes nothing
+	DryRun bool // whether the scan only makes a plan, and writes nothing
 	// Keep is a bucket for copies of the bytes. The bytes of every created or updated
 	// resource are copied to it, with the key KeepKey, before the change is recorded.
 	// If Keep is nil, no bytes are copied.
@@ -223,7 +223,7 @@ type GuardError struct {
 
 func (e *GuardError) Error() string {
 	if e.Mount != "" {
-		return fmt.Sprintf("the directory %q was a mount point and is none now, and everything published below it is gone (resources: %d): nothing was published", e.Mount, e.Deletes)
+		return fmt.Sprintf("the directory %q is no longer a mount point, and everything published below it is gone (resources: %d): nothing was published", e.Mount, e.Deletes)
 	}
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {

@@ -23,9 +23,8 @@ const (
 // compressed with gzip and may be a Resource List (1.1 §10).
 type Sitemap struct {
 	Client *fetch.Client
-	// At is the URL of the Sitemap, or the name of its file. If At is a URL, all
-	// resources, and all documents that an index links, must have the same origin as
-	// the URL.
+	// At is the URL of the Sitemap, or the name of its file. If At is a URL, all resources,
+	// and all documents that an index links, must have the same origin as that URL.
 	At           string
 	AllowOrigins []string // further allowed origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
@@ -53,32 +52,32 @@ func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, er
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
-// listReader reads lists of resources, and the further lists that these link.
+// listReader reads lists of resources, and the further lists to which these link.
 type listReader struct {
 	ctx     context.Context
 	client  *fetch.Client
 	open    func(name string) (io.ReadCloser, error)
 	spool   string
 	origins []string // the allowed origins of documents and resources; nil allows any origin
-	dated   bool     // each list must state its time (attribute at), or else the listing counts as incomplete
+	dated   bool     // whether each list must have the "at" attribute; without it, the listing counts as incomplete
 	since   time.Time
-	oldest  time.Time // the earliest time (attribute at) of the lists read so far, since an index and its parts may have different times
+	oldest  time.Time // the earliest "at" time of the lists read so far, because an index and its parts may have different times
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
 
-// lost yields the error that a part of the listing could not be read.
-func (r *listReader) lost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
+// yieldLost yields an error about a part of the listing that could not be read.
+func (r *listReader) yieldLost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
-// document yields the entries of a document and of its next pages. Either all entries
-// of a page are yielded or none. It returns false if the consumer has stopped.
+// document yields the entries of a document and of its next pages. It yields either all
+// entries of a page or none. It returns false if the consumer has stopped.
 func (r *listReader) document(at string, level int) bool {
 	for at != "" && !r.read[at] {
 		if len(r.read) == maxDocuments {
-			return r.lost(fmt.Errorf("%s: expected at most %d documents in all", at, maxDocuments))
+			return r.yieldLost(fmt.Errorf("%s: expected at most %d documents in all", at, maxDocuments))
 		}
 		r.read[at] = true
-		next, more := r.one(at, level)
+		next, more := r.readDocument(at, level)
 		if !more {
 			return false
 		}
@@ -87,22 +86,22 @@ func (r *listReader) document(at string, level int) bool {
 	return true
 }
 
-// one yields the entries of one document and returns the URI of the next page.
-func (r *listReader) one(at string, level int) (next string, more bool) {
+// readDocument yields the entries of one document, and returns the URI of the next page.
+func (r *listReader) readDocument(at string, level int) (next string, more bool) {
 	from := document.Fetcher(r.client)
 	if !isURL(at) {
 		from = document.Opener(func(_ context.Context, name string) (io.ReadCloser, error) { return r.open(name) })
 	}
-	doc, err := (&document.Reader{From: from, Limit: r.most(), Spool: r.spool}).Read(r.ctx, at)
+	doc, err := (&document.Reader{From: from, Limit: r.maxDocumentSize(), Spool: r.spool}).Read(r.ctx, at)
 	if err != nil {
-		return "", r.lost(err)
+		return "", r.yieldLost(err)
 	}
 	defer doc.Close()
-	if err := r.judge(at, &doc.Header); err != nil {
-		return "", r.lost(err)
+	if err := r.checkList(at, &doc.Header); err != nil {
+		return "", r.yieldLost(err)
 	}
 	r.oldest = earliest(r.oldest, doc.Header.At.Time())
-	if doc.Bad > 0 && !r.lost(fmt.Errorf("%s: %d entries cannot be used", at, doc.Bad)) {
+	if doc.Bad > 0 && !r.yieldLost(fmt.Errorf("%s: %d entries cannot be used", at, doc.Bad)) {
 		return "", false
 	}
 	if !r.entries(doc, level) {
@@ -111,32 +110,32 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	if next = doc.Header.Link("next"); next != "" {
 		next = doc.Absolute(next)
 		if err := r.allowed(next); err != nil {
-			return "", r.lost(err)
+			return "", r.yieldLost(err)
 		}
 	}
 	return next, true
 }
 
-// most returns the largest permitted size of a document, in bytes; 0 means the default
-// of package document.
-func (r *listReader) most() int64 {
+// maxDocumentSize returns the largest permitted size of a document in bytes; 0 means the
+// default of package document.
+func (r *listReader) maxDocumentSize() int64 {
 	if r.client == nil {
 		return 0
 	}
 	return r.client.MaxDocument()
 }
 
-// judge returns an error if a document is not a usable list of resources.
-func (r *listReader) judge(at string, h *resourcesync.Header) error {
+// checkList returns an error if a document is not a usable list of resources.
+func (r *listReader) checkList(at string, h *resourcesync.Header) error {
 	switch {
 	case h.Capability != "" && h.Capability != resourcesync.CapabilityResourceList:
 		return fmt.Errorf("%s: expected a Sitemap or a Resource List, found a document of capability %q", at, h.Capability)
 	case r.dated && h.Capability == "":
 		return fmt.Errorf("%s: expected a Resource List, found a plain Sitemap", at)
 	case h.At.IsZero() && r.dated:
-		return fmt.Errorf("%s: expected the attribute at in the Resource List, found none", at)
+		return fmt.Errorf("%s: expected an \"at\" attribute in the Resource List, found none", at)
 	case !h.At.IsZero() && h.At.Time().Before(r.since):
-		return fmt.Errorf("%s: the list is of %s, older than the list of %s that an earlier scan read", at, h.At, r.since.Format(time.RFC3339Nano))
+		return fmt.Errorf("%s: the list of %s is older than the list of %s that an earlier scan read", at, h.At, r.since.Format(time.RFC3339Nano))
 	}
 	return nil
 }
@@ -168,17 +167,17 @@ func (e *OriginError) Error() string {
 	return fmt.Sprintf("%s has another origin than the list: allow the origin %s if the resource belongs to the set", e.URI, e.Origin)
 }
 
-// entries yields the entries of a document, and then the entries of the lists to which
-// the document links.
+// entries yields the entries of a document, and then the entries of the lists to which the
+// document links.
 func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {
 		switch {
 		case err != nil:
-			return r.lost(err)
+			return r.yieldLost(err)
 		case d.Header.Root == resourcesync.SitemapIndex || e.Capability == resourcesync.CapabilityResourceList:
 			if parts = append(parts, e.Loc); len(parts) > maxDocuments {
-				return r.lost(fmt.Errorf("%s: expected at most %d documents in all", e.Loc, maxDocuments))
+				return r.yieldLost(fmt.Errorf("%s: expected at most %d documents in all", e.Loc, maxDocuments))
 			}
 		case !r.resource(d, &e):
 			return false
@@ -198,7 +197,7 @@ func (r *listReader) part(uri string, level int) bool {
 		err = fmt.Errorf("%s: expected lists at most %d deep", uri, maxLevels)
 	}
 	if err != nil {
-		return r.lost(err)
+		return r.yieldLost(err)
 	}
 	return r.document(uri, level)
 }

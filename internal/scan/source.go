@@ -12,9 +12,9 @@ import (
 	"instep/fetch"
 )
 
-// Source is a listing of the resources in a set of another Source, read from the
-// Resource List of the set (1.1 §10). If a list does not state its time (attribute at),
-// no resources are deleted, since the list may be older than the recorded state.
+// Source is a listing of the resources in a set of another Source, read from the Resource
+// List of the set (1.1 §10). If a list has no "at" attribute, no resources are deleted,
+// because the list may be older than the recorded state.
 type Source struct {
 	Client       *fetch.Client
 	URI          string   // a URI by which the Source can be found
@@ -41,7 +41,6 @@ func (s Source) List(ctx context.Context, since time.Time) iter.Seq2[Listed, err
 	}
 }
 
-// find finds the Resource Lists of the set.
 func (s Source) find(ctx context.Context) (*discover.Source, []string, error) {
 	if err := s.Client.TrustSource(ctx, s.URI); err != nil {
 		return nil, nil, err

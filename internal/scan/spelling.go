@@ -2,9 +2,9 @@ package scan
 
 import "context"
 
-// Spelled returns the URIs, by path, that an adopted publication uses for files and
-// that differ from those that the function URI returns. The adopted URIs stay in use,
-// since mirrors know the resources by them.
+// Spelled returns, by path, the URIs of files in an adopted publication that differ from
+// those that the function URI returns. The adopted URIs stay in use, because mirrors
+// identify resources by URI.
 func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
 	if some, err := d.Seen.Spells(ctx); err != nil || !some {
 		return nil, err
@@ -26,8 +26,6 @@ func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, 
 	return uris, nil
 }
 
-// uri returns the adopted URI of a file if there is one, otherwise the URI that the
-// function URI returns.
 func (d *Deps) uri(path, spelled string) string {
 	if spelled != "" {
 		return spelled

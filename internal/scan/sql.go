@@ -44,7 +44,6 @@ type Query struct {
 	BaseURL  string // the base URL of the files in the column path; ends in "/"
 }
 
-// queryColumns are the allowed columns of a Query.
 var queryColumns = []string{"uri", "path", "url", "lastmod", "length", "hash", "type", "encoding", "changefreq"}
 
 // passwordSetting matches a password in the key=value form of a connection string.
@@ -86,7 +85,7 @@ func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 			read = q.readSQLite
 		}
 		t := rowTaker{q: q, yield: yield}
-		if err := read(ctx, &t); err != nil && !t.enough {
+		if err := read(ctx, &t); err != nil && !t.stopped {
 			yield(Listed{}, err)
 		}
 	}
@@ -110,7 +109,7 @@ func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 		declare.Close()
 		err = declare.Err()
 	}
-	for some := true; err == nil && some && !t.enough; {
+	for some := true; err == nil && some && !t.stopped; {
 		some, err = fetchPostgres(ctx, tx, t)
 	}
 	if err != nil {
@@ -193,14 +192,13 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 
 // rowTaker makes an entry of a listing from each row of a query.
 type rowTaker struct {
-	q      Query
-	yield  func(Listed, error) bool
-	names  []string
-	n      int // the number of the current row, counted from 1
-	enough bool
+	q       Query
+	yield   func(Listed, error) bool
+	names   []string
+	n       int // the number of the current row, counted from 1
+	stopped bool
 }
 
-// header checks and stores the column names.
 func (t *rowTaker) header(names []string) error {
 	for i, n := range names {
 		if !slices.Contains(queryColumns, n) {
@@ -222,7 +220,7 @@ func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
-	named := true // the row has readable columns that identify the resource
+	named := true // whether the columns that identify the resource could be read
 	for i, v := range values {
 		err := e.set(t.names[i], v)
 		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
@@ -239,11 +237,11 @@ func (t *rowTaker) row(values []any) bool {
 	if !slices.Contains(t.names, "path") && !slices.Contains(t.names, "url") {
 		e.URL = e.URI
 	}
-	t.enough = !t.yield(e, wrong)
-	return !t.enough
+	t.stopped = !t.yield(e, wrong)
+	return !t.stopped
 }
 
-// set sets the field of the entry that the given column fills.
+// set sets that field of the entry to which the given column belongs.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// Tree is a directory tree. Names are relative and have slashes; "." is the root. No
-// method opens anything outside of the tree. The entries of a directory have the
-// FileInfo that Lstat would return when the directory is listed.
+// Tree is a directory tree. Names are relative and have slashes; "." is the root. No method
+// opens anything outside of the tree. The entries of a directory have the FileInfo that
+// Lstat would return when the directory is listed.
 type Tree interface {
-	// Open opens a file or directory for reading. Unlike os.Open it does not wait if
-	// the file is a FIFO without a writer.
+	// Open opens a file or directory for reading. Unlike os.Open it does not block if the
+	// file is a FIFO without a writer.
 	Open(name string) (fs.ReadDirFile, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Readlink(name string) (string, error)
@@ -27,8 +27,8 @@ type Tree interface {
 // RootTree returns the Tree of an open directory.
 func RootTree(root *os.Root) Tree { return rootTree{root} }
 
-// rootTree is the Tree of an os.Root, which does not follow links out of its directory.
-// The FileInfo of each directory entry is read through the open directory.
+// rootTree is the Tree of an os.Root, which does not follow links out of its directory. The
+// FileInfo of each directory entry is read through the open directory.
 type rootTree struct{ root *os.Root }
 
 func (t rootTree) Open(name string) (fs.ReadDirFile, error) {

@@ -15,7 +15,7 @@ func URI(base, path string) string {
 	b.Grow(len(base) + len(path))
 	b.WriteString(base)
 	for i := range len(path) {
-		if c := path[i]; c == '/' || literal(c) {
+		if c := path[i]; c == '/' || isPathChar(c) {
 			b.WriteByte(c)
 		} else {
 			b.WriteByte('%')
@@ -26,8 +26,9 @@ func URI(base, path string) string {
 	return b.String()
 }
 
-// FileOf returns the path of the file that a web server sends for a URI, however the
-// URI is percent-encoded. It returns false if the URI is not that of a file below base.
+// FileOf returns the path of the file that a web server sends for a URI, whether or not the
+// characters of the URI are percent-encoded. It returns false if the URI is not that of a
+// file below base.
 func FileOf(base, uri string) (path string, ok bool) {
 	rest, below := strings.CutPrefix(uri, base)
 	if !below || strings.ContainsAny(rest, "?#") || strings.Contains(strings.ToLower(rest), "%2f") {
@@ -56,15 +57,15 @@ func PathOf(base, uri string) (path string, ok bool) {
 	return path, err == nil && URI(base, path) == uri
 }
 
-// literal reports whether c is a pchar of RFC 3986 §3.3.
-func literal(c byte) bool {
+// isPathChar reports whether c is a pchar of RFC 3986 §3.3.
+func isPathChar(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// NameOf returns the name of a resource without a file, for the comparison with the
-// globs of rules: the part of its URI below base, or host and path if the URI is not
-// below base.
+// NameOf returns the name against which globs of rules are matched for a resource without a
+// file. It is the part of the URI below base, or host and path if the URI is not below
+// base.
 func NameOf(base, uri string) string {
 	name, ok := strings.CutPrefix(uri, base)
 	if !ok {

@@ -41,7 +41,6 @@ type suite struct {
 	open func() source.Journal
 }
 
-// made returns the time of the publication with the given id.
 func made(id int64) time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(id) * time.Hour)
 }
@@ -71,7 +70,6 @@ func (s *suite) publish(set string, fill func(*source.Publication)) source.Publi
 	return p
 }
 
-// collect reads a sequence to its end.
 func collect[T any](s *suite, seq iter.Seq2[T, error]) []T {
 	s.t.Helper()
 	var all []T
@@ -249,7 +247,7 @@ func (s *suite) sets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // the set counts, because an earlier publication of it is done
+	s.wantSets("", "maps", "prints") // the set is listed, because an earlier publication of it is done
 }
 
 // twice calls Done twice, as Recover does after an interruption.
