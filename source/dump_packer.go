@@ -112,7 +112,7 @@ func (k *packer) trialHeader() resourcesync.Header {
 // if there is none.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.earlier+len(k.items) >= maxPackages {
-		return fmt.Errorf("publishing: the resources need more than %d packages of %d bytes: expected larger packages", len(k.items), k.limit())
+		return fmt.Errorf("publishing: the resources need more than %d packages of %d bytes: expected larger packages", k.earlier+len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
 		k.header.Until = k.periodEnd(next)
