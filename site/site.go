@@ -129,11 +129,10 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, s.session.Close)
-	return s, s.serve()
+	return s, s.createHandler()
 }
 
-// serve creates the handler of the Site.
-func (s *Site) serve() error {
+func (s *Site) createHandler() error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err != nil {
 		return err
