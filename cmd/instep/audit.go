@@ -134,8 +134,6 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// runAudit audits a mirror, with or without repairs, and reports each verdict. It returns the
-// summary of the run: as a record, and as the last line of the text output.
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
@@ -163,7 +161,6 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	return s, line, report.end(audit, &s, a.now())
 }
 
-// openAudited opens a mirror for an audit, read-only if it cannot be written.
 func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m *mirror.Mirror, readOnly bool, err error) {
 	m, err = mirror.Open(ctx, o)
 	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
@@ -192,11 +189,11 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:
-		p.failed(e.Err.Error())
-		a.out.failed(e.Action.Want.URI, e.Err, "")
+		p.showFailure(e.Err.Error())
+		a.out.printError(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
 		p.showFile(e.Path)
-		p.done(e.Bytes)
+		p.countFile(e.Bytes)
 		r := verdictRecord{Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
 			r.Message = e.Err.Error()
@@ -213,7 +210,6 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// auditTotals are the counts of an audit over all sets.
 type auditTotals struct {
 	verdicts                      map[destination.Verdict]int64
 	skipped                       map[string]int64
@@ -235,8 +231,6 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit prints the warnings about an audit. It returns the summary: as a record, and as
-// the last line of the text output.
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
@@ -255,7 +249,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so it was not compared (%s)", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
-	for skip, count := range sorted(t.skipped) {
+	for skip, count := range sortedByName(t.skipped) {
 		a.out.say("%s", leftAlone(count, skip))
 	}
 	for _, told := range []struct {

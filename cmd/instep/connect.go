@@ -16,7 +16,6 @@ import (
 	"instep/internal/where"
 )
 
-// sourceFlags are the flags of commands that read a Source.
 type sourceFlags struct {
 	accessFlags
 	sets, include, exclude, types []string
@@ -33,8 +32,6 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags are flags that say to which hosts a command may connect, how, and with which
-// credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
@@ -74,7 +71,6 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	f.registerHosts(cmd)
 }
 
-// registerHosts registers the flags about hosts and connections.
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
@@ -84,7 +80,6 @@ func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 
 const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB); a document may have 1,000,000 entries, or 5,000 for each MB if that is more"
 
-// limitFlags are the flags that limit how much a run transfers and how long it takes.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
@@ -95,37 +90,34 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// left returns how much of --max-time remains to a run that has already taken the given time. It
-// returns 0 if there is no --max-time.
-func (f *limitFlags) left(taken time.Duration) time.Duration {
+// remainingTime returns 0 if there is no --max-time. If no time is left it returns 1 ns, because
+// 0 means that there is no limit.
+func (f *limitFlags) remainingTime(elapsed time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
 	}
-	return max(f.maxTime-taken, 1)
+	return max(f.maxTime-elapsed, 1)
 }
 
-// traffic counts the requests of a command and the bytes that it receives.
 type traffic struct {
 	requests, bytes atomic.Int64
 	url             atomic.Pointer[string] // the URL of the last response
 }
 
-// observe counts a request and stores its URL.
 func (t *traffic) observe(e fetch.Event) {
 	t.requests.Add(1)
 	t.url.Store(&e.URL)
 }
 
-// lastName returns the path of the last response's URL; "" if there was no response.
-func (t *traffic) lastName() string {
+func (t *traffic) lastPath() string {
 	if uri := t.url.Load(); uri != nil {
-		return nameInWork(*uri)
+		return urlPath(*uri)
 	}
 	return ""
 }
 
-// connect returns a client for a Source. The host of the Source may have a private address,
-// because the user named it.
+// connect returns a client that trusts the host of the Source even at a private address, because
+// the user named this host.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	c, err := a.newClient(source, f, t)
 	if err != nil {
@@ -134,7 +126,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 	return c, c.TrustSource(ctx, source)
 }
 
-// newClient returns a client with the credentials for a Source.
+// newClient returns a client that refuses private addresses, unless --allow-private names them.
 func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	o, err := a.clientOptions(source, f)
 	if err != nil {
@@ -158,7 +150,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the text of the error contains the URI, but no password
+		return o, usagef("SOURCE: %v", err) // the error quotes the URI without its password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)
@@ -175,7 +167,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		PerHost:      f.workers,
 		Total:        max(f.workers, 32),
 	}
-	if err := f.requests(&o); err != nil {
+	if err := f.setRequestOptions(&o); err != nil {
 		return o, err
 	}
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
@@ -197,9 +189,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// requests takes the number of retries, the time-outs and the User-Agent from the flags, and
-// sets them in o.
-func (f *accessFlags) requests(o *fetch.Options) error {
+func (f *accessFlags) setRequestOptions(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent
 	}
@@ -218,8 +208,7 @@ func (f *accessFlags) requests(o *fetch.Options) error {
 	return nil
 }
 
-// readAuthorities reads the certificates in a file. If no file is given it returns nil, which
-// means that the certificates of the system are used.
+// readAuthorities returns nil if file is "". Then the certificates of the system are used.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -41,7 +41,6 @@ const (
 	exitTerminated  = 143
 )
 
-// explain returns the exit code for the error that ended a command, and a hint for the user.
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
 		return code, "all work so far is saved; give the same command again to continue"
@@ -56,13 +55,13 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	if told := tell(err).hint; told != "" {
 		hint = told
 	}
-	if m, ok := errors.AsType[*mendable](err); ok {
+	if m, ok := errors.AsType[*hintedError](err); ok {
 		hint = m.hint
 	}
 	return code, hint
 }
 
-// wrongPlace recognises the error that a publisher's state belongs to another publication.
+// wrongPlace recognises the error that a state belongs to another publication.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -82,7 +81,6 @@ type cause struct {
 	is   func(error) (hint string, ok bool)
 }
 
-// ofType returns a function that recognises errors of type E, and gives them the hint.
 func ofType[E error](hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) {
 		var e E
@@ -90,7 +88,6 @@ func ofType[E error](hint string) func(error) (string, bool) {
 	}
 }
 
-// sentinel returns a function that recognises errors that wrap target, and gives them the hint.
 func sentinel(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
@@ -145,11 +142,10 @@ var causes = []cause{
 	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-// notAgain is the part of a hint that says what --adopt saves.
 const notAgain = "files that are there and verified are not fetched again"
 
-// refusedDocument recognises the error that a document cannot be converted. It returns the hint
-// that the error contains, if there is one.
+// refusedDocument recognises the error that a document cannot be converted. The error may contain
+// a hint.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -158,8 +154,8 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises the error that a database cannot be reached at present. The database is
-// one that lists resources to publish.
+// unreachable recognises the error that the database that lists the resources cannot be reached
+// at present.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError

@@ -11,7 +11,6 @@ import (
 	"instep/transfer"
 )
 
-// planFlags are the flags of sync that choose how resources are fetched.
 type planFlags struct {
 	prefer        string
 	duplicates    string
@@ -20,7 +19,6 @@ type planFlags struct {
 	baselineEvery string
 }
 
-// baselineDays is the default of --baseline-every.
 const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 
 func (f *planFlags) register(cmd *cobra.Command) {
@@ -32,8 +30,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "compare the whole mirror with the Source after this `TIME`, to find deletions that the Source did not announce: a number of days such as 30d, or never")
 }
 
-// set configures a Destination from the flags.
-func (f *planFlags) set(d *destination.Destination) error {
+func (f *planFlags) configure(d *destination.Destination) error {
 	if err := chooseIfSet("prefer", f.prefer); err != nil {
 		return err
 	}
@@ -56,8 +53,6 @@ func (f *planFlags) set(d *destination.Destination) error {
 	return nil
 }
 
-// explainPlan prints the reasons for the choices in a plan, such as the choice between single
-// resources and packages.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
 		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
@@ -65,7 +60,6 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 	}
 }
 
-// showPlan prints the plan of a dry run.
 func (s *syncer) showPlan(p *destination.Plan) error {
 	var t totals
 	a := s.a
@@ -100,7 +94,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
-	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act), Bytes: optional(act.Want.Length.Int64())})
 	line := changeMark(act.Change) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"

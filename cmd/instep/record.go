@@ -16,7 +16,6 @@ import (
 	"instep/internal/watch"
 )
 
-// recordFlags are the flags of record that are not configuration options.
 type recordFlags struct {
 	config, set, socket string
 	every               time.Duration
@@ -79,7 +78,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	case f.every <= 0:
 		return usagef("--every %s: expected a time above 0", f.every)
 	}
-	if err := c.needsBaseURL(cmd, a.now); err != nil {
+	if err := c.completeBaseURL(cmd, a.now); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
@@ -102,11 +101,10 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	return a.recordInto(ctx, s, f)
 }
 
-// recordInto records changes in an open session until the input ends or ctx is done.
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // this publishes the changes that an earlier run recorded
+	if _, err := s.Publish(ctx, what); err != nil { // publishes the changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -123,7 +121,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	}
 	var n recordCount
 	intake := func(ctx context.Context) error {
-		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.answered(&answer, &n) })
+		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.tellAnswer(&answer, &n) })
 	}
 	if f.socket != "" {
 		ln, err := listenUnix(ctx, f.socket)
@@ -156,8 +154,6 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts the answers to the changes that an application pushed, by the kind of the
-// answer.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
 func (n *recordCount) count(answer rec.Answer) {
@@ -175,19 +171,17 @@ func (n *recordCount) count(answer rec.Answer) {
 	}
 }
 
-// answered prints the answer to a change that was read from standard input.
-func (a *app) answered(answer *rec.Answer, n *recordCount) {
+func (a *app) tellAnswer(answer *rec.Answer, n *recordCount) {
 	n.count(*answer)
 	if !answer.OK {
 		a.out.warn(warningRecord{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // the sender of the line waits for the answer, so the output cannot wait for more lines
+	a.out.flush() // the sender of the line waits for this answer, so it must be written at once
 }
 
-// listenUnix listens on a Unix socket that only the user can open. It replaces an existing
-// socket if no program listens on it, but no other file.
+// listenUnix replaces an existing socket if no program listens on it, but no other file.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {

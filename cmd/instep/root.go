@@ -58,7 +58,6 @@ Completion of commands, flags and values, for this shell and for good:
     source <(instep completion bash)      or zsh, fish, powershell
     instep completion bash > /etc/bash_completion.d/instep`
 
-// run executes the command line in args and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
@@ -81,7 +80,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "config" && hint == configHint {
 		hint = "instep help configuration explains the keys of a file"
 	}
-	a.out.fail(plainly(ctx, err), code, hint)
+	a.out.fail(rootCause(ctx, err), code, hint)
 	return code
 }
 
@@ -111,7 +110,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flag is not known either
+			return knownCommand(cmd, a.args[:1]) // a misspelt command does not know its flags either
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -124,8 +123,6 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand returns an error if the first argument, the name of a command, is unknown.
-// The error suggests a similar name.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -137,12 +134,10 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%s (see instep --help)", text)
 }
 
-// exactArgs returns a check of the arguments of a command: all named arguments are required, and
-// no others are allowed.
 func exactArgs(names ...string) cobra.PositionalArgs { return optionalArgs(len(names), names...) }
 
-// optionalArgs returns a check of the arguments of a command. The first arguments are required,
-// as many as required says, and the other named ones are allowed.
+// optionalArgs requires the first arguments, as many as required says, and allows the others that
+// are named.
 func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -155,7 +150,6 @@ func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usageError reports an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -201,9 +195,9 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly returns the error of a run. If a signal interrupted the run, err is only a
-// consequence, so plainly returns the error about the signal.
-func plainly(ctx context.Context, err error) error {
+// rootCause returns the signal that interrupted a run, because err is then only a consequence of
+// the signal.
+func rootCause(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)
 	}

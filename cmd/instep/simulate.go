@@ -87,7 +87,6 @@ func (a *app) simulateCommand() *cobra.Command {
 	return cmd
 }
 
-// listSwitches prints all quirks and faults that can be switched on.
 func (a *app) listSwitches() error {
 	for _, sw := range sim.Switches() {
 		flag, share := "--fault", ""
@@ -104,7 +103,6 @@ func (a *app) listSwitches() error {
 	return nil
 }
 
-// config returns the configuration of the simulated resources.
 func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	size, err := parseSpread(f.size)
 	if err != nil {
@@ -120,7 +118,8 @@ func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	}, nil
 }
 
-// parseSpread parses a size, a range of sizes, or a median with a sigma.
+// parseSpread parses a size (4KiB), a range (1KiB..64KiB), or a median with a sigma
+// (lognormal:4KiB:1.5).
 func parseSpread(s string) (sim.Size, error) {
 	if rest, ok := strings.CutPrefix(s, "lognormal:"); ok {
 		median, sigma, _ := strings.Cut(rest, ":")
@@ -171,7 +170,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	return append(faults, quirks...), nil // faults come first, since they change the values whose form in the documents quirks then change
+	return append(faults, quirks...), nil // faults first: they change values, and quirks change the form of values
 }
 
 // Limits of --every and --speed.
@@ -181,7 +180,6 @@ const (
 	maxSpeed = 1e6
 )
 
-// step returns the simulated time between publications.
 func (f *simulateFlags) step() (time.Duration, error) {
 	switch {
 	case f.every < minEvery || f.every > maxEvery:
@@ -194,7 +192,6 @@ func (f *simulateFlags) step() (time.Duration, error) {
 	return time.Duration(float64(f.every) * f.speed), nil
 }
 
-// simulation is a running simulated Source.
 type simulation struct {
 	*app
 	flags  *simulateFlags
@@ -233,7 +230,6 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 	return s.serve(ctx, on)
 }
 
-// serve publishes and serves until ctx is done or the simulation ends.
 func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	dir, err := os.MkdirTemp("", "instep-simulate-")
 	if err != nil {
@@ -268,7 +264,8 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	return errors.Join(err, <-served, s.finish())
 }
 
-// listen listens on an address that can be part of the URIs in documents.
+// listen refuses an unspecified address such as 0.0.0.0, because the URIs in documents contain
+// the address.
 func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.flags.addr)
 	if err != nil {
@@ -281,7 +278,6 @@ func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
-// open creates the simulated Source, with its documents below dir.
 func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets func(), err error) {
 	var buckets []*blob.Dir
 	closeBuckets = func() {
@@ -319,7 +315,6 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 	return closeBuckets, nil
 }
 
-// countRequests returns a handler that counts the requests to h.
 func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -327,7 +322,6 @@ func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	})
 }
 
-// run changes and publishes resources until ctx is done or --duration is over.
 func (s *simulation) run(ctx context.Context) error {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
@@ -356,7 +350,6 @@ func (s *simulation) run(ctx context.Context) error {
 	}
 }
 
-// tell prints the counts of a round of changes.
 func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	text := fmt.Sprintf("%s: %d created, %d updated, %d deleted; %d resources; published in %s",
 		s.model.Now().Format(time.RFC3339), n.Created, n.Updated, n.Deleted, s.model.Len(), took.Round(time.Millisecond))
@@ -364,7 +357,7 @@ func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	s.out.line("%s", text)
 }
 
-// finish writes the file of --truth, even after an interruption, and prints a summary.
+// finish writes the file of --truth even after an interruption.
 func (s *simulation) finish() error {
 	if s.flags.truth != "" {
 		ctx := context.Background()

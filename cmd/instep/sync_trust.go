@@ -26,8 +26,6 @@ func registerAcceptGap(cmd *cobra.Command, acceptGap *bool) {
 	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept a Resource List as it was made, if the changes since then are unknown")
 }
 
-// explainTrust prints which statements of the Source the run did not follow, and what the
-// user can do about each.
 func (s *syncer) explainTrust(t *totals) {
 	out := s.a.out
 	for _, n := range t.RolledBack {
@@ -45,7 +43,7 @@ func (s *syncer) explainTrust(t *totals) {
 		out.warn(warningRecord{
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
-			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approve(o.Hash)),
+			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approvalCommand(o.Hash)),
 		})
 	}
 	for _, n := range t.Gaps {
