@@ -56,7 +56,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit SOURCE DIR",
-		Short: "prove that a mirror is in step",
+		Short: "prove that a mirror is in step with its Source",
 		Long:  auditHelp,
 		Example: `  instep audit https://museum.example.org/ ./mirror
   instep audit --quick https://museum.example.org/ ./mirror
@@ -70,7 +70,7 @@ func (a *app) auditCommand() *cobra.Command {
 	f.register(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification has changed")
-	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and audit it again")
+	fs.BoolVar(&f.repair, "repair", false, "fetch resources that are missing or different, and audit them again")
 	registerAcceptGap(cmd, &f.acceptGap)
 	fs.StringVar(&f.report, "report", "", "write a report to `FILE`, whose name ends in .html, .csv or .json")
 	return cmd
@@ -134,7 +134,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
+func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
@@ -231,14 +231,14 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
+func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (_ summary, lastLine string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
 			a.out.warn(warningRecord{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
 			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source closes the gap; until then --accept-gap accepts the gap"})
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source includes the unknown changes; --accept-gap accepts that they are unknown until then"})
 			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
@@ -246,7 +246,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so it was not compared (%s)", counted(o.Members, "resource"))})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sortedByName(t.skipped) {

@@ -108,7 +108,7 @@ var meanings = map[string]string{
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
 	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",
 	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224, which protect against accidents but not against forgery",
-	"unread":                                "counted as same without reading the file, because its size and time are those with which it was stored (--quick)",
+	"unread":                                "counted as same without reading the file, because its size and time have not changed since it was stored (--quick)",
 }
 
 func meaning(name string) string {
@@ -162,13 +162,13 @@ func firstSentence(t reportTail, all int64) string {
 	case t.Status == "not-in-sync":
 		return "It could not be shown that the mirror is a true copy: documents of the Source could not be used."
 	case t.Status == "partial":
-		return fmt.Sprintf("Everything that could be compared is the same, %s, but part of the Source could not be compared.", resources(all))
+		return fmt.Sprintf("No difference was found in %s, but part of the Source could not be compared.", resources(all))
 	case all == 0:
 		return "The mirror is a true copy of the Source, which lists no resources."
 	case t.total(string(destination.VerdictUnverifiable)) > 0:
 		return fmt.Sprintf("The mirror holds %s of the Source, and no difference was found.", copyOf)
 	case t.total("unread") > 0:
-		return fmt.Sprintf("The mirror is a complete copy of %s of the Source; for %s of them size and time were compared, not every byte.", copyOf, humanize.Comma(t.total("unread")))
+		return fmt.Sprintf("The mirror is a complete copy of %s of the Source; for %s of them only size and time were compared.", copyOf, humanize.Comma(t.total("unread")))
 	}
 	return fmt.Sprintf("The mirror is a complete and exact copy of %s of the Source: every byte was read and compared.", copyOf)
 }

@@ -120,16 +120,16 @@ func (c *configuration) locate(err error) error {
 func (c *configuration) checkSet(i int) error {
 	s := &c.Sets[i]
 	if !slices.Contains([]string{"", profile11, profile10, profileBoth}, s.Profile) {
-		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected both, 1.0 or 1.1 (with quotes in a file), found %q", s.Profile))
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected \"1.1\", \"1.0\" or \"both\" (with quotes in a file), found %q", s.Profile))
 	}
 	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
-		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("the set has no dumps: switch dumps on with --dump, or with the key dumps in the file"))
+		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("the set has no dumps: switch dumps on with --dump, or with the key \"dumps\" in the file"))
 	}
 	if s.Archive.Count < 0 {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
 	if s.LinkFiles && len(s.From.givenKeys()) > 0 {
-		return c.errorAt(setKey(i, "link_files"), errors.New("expected a set of files in a directory, but its resources are listed elsewhere (from)"))
+		return c.errorAt(setKey(i, "link_files"), errors.New("link files belong to the files of a directory, but the resources of this set are listed elsewhere (from)"))
 	}
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
@@ -171,7 +171,7 @@ func (s *setConfig) checkLink(l *linkConfig) error {
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
 	case link.OfSet() && len(s.From.givenKeys()) > 0:
-		return fmt.Errorf("href %q: expected a URI, because a set with from: has no files to which a path could lead", l.Href)
+		return fmt.Errorf("href %q: expected a URI; a path can lead only to a file, and the resources of this set are listed elsewhere (from)", l.Href)
 	}
 	return link.Check()
 }

@@ -44,7 +44,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also fetch documents and resources from this `ORIGIN`, such as https://files.example.org (repeatable)")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to the private address `HOST:PORT` (repeatable)")
-	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
+	fs.StringVar(&f.ca, "ca", "", "trust the certificate authorities in this PEM `FILE` instead of those of the system")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	fs.StringVar(&f.userAgent, "user-agent", "", "`TEXT` by which requests identify the user, such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
 	f.retries = fs.Int("retries", 3, "repeat a request that failed temporarily up to `N` times")
@@ -62,9 +62,9 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "choose only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "if a resource has alternate representations, choose the one of this `MEDIA/TYPE` (repeatable, in order of preference)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also choose the metadata of resources that --include and --type choose; --only-profile then limits only this metadata")
-	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record has this text at this path, `XPATH=VALUE`, or anything at all there, XPATH (repeatable; all conditions must hold)")
+	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record has the text VALUE at the path XPATH: `XPATH=VALUE`; with XPATH alone, any text (repeatable; all conditions must hold)")
 	fs.IntVar(&f.workers, "workers", 4, "transfer `N` resources of a host at a time, and fewer while the host is too busy")
-	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or better proves, and documents without errors")
+	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or stronger digest proves, and documents without errors")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to Resource Maps: mirror the resources that they aggregate")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, outside of all mirrors, instead of in .instep inside the mirror")
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
@@ -74,7 +74,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.rate, "rate", "", "send at most this many requests to a host, as `N/s`")
+	fs.StringVar(&f.rate, "rate", "", "limit the requests to each host to this rate, `N/s`")
 	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M")
 }
 

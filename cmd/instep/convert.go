@@ -56,7 +56,7 @@ func (a *app) convertCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&f.out, "out", "o", "", "write the result to this `FILE` instead of standard output")
-	fs.StringVar(&f.dialect, "dialect", "auto", "dialect of FILE: auto, "+strings.Join(dialectNames(), ", ")+"; auto recognises all of them except 1.0")
+	fs.StringVar(&f.dialect, "dialect", "auto", fmt.Sprintf("dialect of FILE: auto, %s; auto recognises all of them except 1.0", strings.Join(dialectNames(), ", ")))
 	fs.StringVar(&f.baseURL, "base-url", "", "`URL` of FILE, against which relative URIs are resolved")
 	fs.StringVar(&f.up, "up", "", "`URL` of the document to which rel=\"up\" links, if FILE does not give one: the Capability List or, for a Capability List, the Source Description")
 	fs.StringVar(&f.at, "at", "", "`DATETIME` of the snapshot, if FILE does not give one")

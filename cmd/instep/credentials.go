@@ -149,7 +149,7 @@ func (a *app) warnUnencrypted(all []fetch.Credential) {
 		}
 		told[fetch.Origin(u)] = true
 		a.out.warn(warningRecord{
-			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption, so others can read them on the way",
+			Message: fmt.Sprintf("secrets for %s are sent without encryption, so others can read them on the way", fetch.Origin(u)),
 			Hint:    "use the https URI if there is one",
 		})
 	}
@@ -200,7 +200,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		}
 		if !asked && u.Scheme != "https" {
 			a.out.warn(warningRecord{
-				Message: notSent("login in your netrc file for "+u.Hostname(), origin),
+				Message: notSent(fmt.Sprintf("login for %s in your netrc file", u.Hostname()), origin),
 				Hint:    "to send the login without encryption name the file with --netrc",
 			})
 			continue
@@ -276,6 +276,6 @@ func readSmall(file string) ([]byte, error) {
 func (a *app) warnIfReadable(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		a.out.warn(warningRecord{Message: file + " contains secrets, but others on this machine can read it", Hint: "chmod 600 " + file})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s contains secrets, but others on this machine can read it", file), Hint: "chmod 600 " + file})
 	}
 }

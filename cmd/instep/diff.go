@@ -140,9 +140,9 @@ type unknownPastError struct {
 
 func (e *unknownPastError) Error() string {
 	if e.known.IsZero() {
-		return fmt.Sprintf("what %s held at %s is not known: no earlier states are kept", e.dir, stamp(e.at))
+		return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no earlier states", e.dir, stamp(e.at))
 	}
-	return fmt.Sprintf("what %s held at %s is not known: states that ended before %s are no longer kept", e.dir, stamp(e.at), stamp(e.known))
+	return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no states that ended before %s", e.dir, stamp(e.at), stamp(e.known))
 }
 
 func statesOf(versions iter.Seq2[mirror.Version, error]) iter.Seq2[past.State, error] {

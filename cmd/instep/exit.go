@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"syscall"
@@ -69,9 +70,9 @@ func wrongPlace(err error) (hint string, ok bool) {
 	}
 	switch se.What {
 	case publish.WhatBaseURL:
-		return "to move the publication to the given base URL, once: --move-to " + shellLine(se.Given), true
+		return fmt.Sprintf("--move-to %s, given once, moves the publication to this base URL", shellLine(se.Given)), true
 	case publish.WhatOut:
-		return "give --out " + shellLine(se.Recorded) + ", or first move the documents from that directory to the new one", true
+		return fmt.Sprintf("give --out %s, or first move the documents from that directory to the new one", shellLine(se.Recorded)), true
 	}
 	return "name another state with --state DIR", true
 }
@@ -109,7 +110,7 @@ var causes = []cause{
 	{exitGuard, ofType[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
-	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
+	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that do not belong to the publication must be moved away first")},
 	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, --move-to URL moves it")},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
@@ -142,7 +143,7 @@ var causes = []cause{
 	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-const notAgain = "files that are there and verified are not fetched again"
+const notAgain = "verified files that exist already are not fetched again"
 
 // refusedDocument recognises the error that a document cannot be converted. The error may contain
 // a hint.

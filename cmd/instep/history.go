@@ -38,7 +38,7 @@ func (a *app) historyCommand() *cobra.Command {
 	var f historyFlags
 	cmd := &cobra.Command{
 		Use:   "history DIR [URI|PATH]",
-		Short: "earlier states of a mirror",
+		Short: "show earlier states of a mirror",
 		Long:  historyHelp,
 		Example: `  instep history ./mirror --since 2026-03-01
   instep history ./mirror photos/1.jpg
@@ -120,7 +120,7 @@ func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string
 	}
 	for _, set := range given {
 		if !slices.Contains(known, set) {
-			return nil, usagef("--set %q: no set of this mirror; it has %s", set, strings.Join(known, ", "))
+			return nil, usagef("--set %q: the mirror has no such set; its sets are %s", set, strings.Join(known, ", "))
 		}
 	}
 	return given, nil
@@ -143,7 +143,7 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	if err != nil || moment.IsZero() || ok && !moment.Before(known) {
 		return err
 	}
-	msg := "no earlier states of " + dir + " are kept yet"
+	msg := fmt.Sprintf("no earlier states of %s are kept yet", dir)
 	if ok {
 		msg = fmt.Sprintf("states that ended before %s are not known, so the list may be incomplete", stamp(known))
 	}
@@ -309,7 +309,7 @@ func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""
 	}
-	return fmt.Sprintf("   (a file that was no resource; it is kept at %s; to get it back: instep restore DIR %s --to FILE)", printable(v.Kept), shellLine(printable(v.Path)))
+	return fmt.Sprintf("   (this file was no resource; the mirror keeps it at %s; to restore it: instep restore DIR %s --to FILE)", printable(v.Kept), shellLine(printable(v.Path)))
 }
 
 func (a *app) showHeld(v *mirror.Version) {
@@ -351,7 +351,7 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	if behind {
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("the clock shows %s, which is earlier than %s, so nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
-			Hint:    fmt.Sprintf("if the time of the clock is right, sync once with --keep-versions %d --remember", keep.days),
+			Hint:    fmt.Sprintf("if the clock is right, sync once with --keep-versions %d --remember", keep.days),
 		})
 	}
 	return m.PurgeTrash(ctx, keep.days)
@@ -381,7 +381,7 @@ func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *dest
 		a.out.warn(warningRecord{
 			Set:     s.Set,
 			Message: fmt.Sprintf("this run replaced %d of %d resources", s.Updated, members),
-			Hint:    fmt.Sprintf("if that can't be right: instep undo %s %d", dir, run),
+			Hint:    fmt.Sprintf("if that can't be right, undo the run: instep undo %s %d", dir, run),
 		})
 	}
 	return nil

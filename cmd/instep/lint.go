@@ -85,7 +85,7 @@ func (a *app) lintCommand() *cobra.Command {
 	fs.BoolVar(&f.static, "static", false, "check only the document at a URL, and none that it links")
 	f.accessFlags.register(cmd)
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
-	fs.BoolVar(&f.rules, "rules", false, "list all rules, or with --profile those of the edition")
+	fs.BoolVar(&f.rules, "rules", false, "list all rules, or only those of --profile")
 	fs.StringVar(&f.explain, "explain", "", "explain what a `RULE` demands and how to follow it")
 	return cmd
 }
@@ -313,7 +313,7 @@ func lookUp(id string) (lint.Rule, error) {
 	}
 	text := fmt.Sprintf("there is no rule %q", id)
 	if like := similarRules(id); len(like) > 0 {
-		text += "; did you mean " + strings.Join(like[:min(len(like), 5)], ", ") + "?"
+		text += fmt.Sprintf("; did you mean %s?", strings.Join(like[:min(len(like), 5)], ", "))
 	}
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }

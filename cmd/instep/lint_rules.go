@@ -110,7 +110,7 @@ func explanation(r lint.Rule) string {
 	if len(r.Conflicts) > 0 {
 		wins := ""
 		if r.Wins != "" {
-			wins = " (the rule " + r.Wins + " is followed unless a profile says otherwise)"
+			wins = fmt.Sprintf(" (the rule %s is followed unless a profile says otherwise)", r.Wins)
 		}
 		row("contradicts", strings.Join(r.Conflicts, ", ")+wins)
 	}

@@ -34,9 +34,9 @@ func (s *syncer) mend(err error) error {
 	case errors.Is(err, mirror.ErrUsedCatalog) && !inside, errors.Is(err, mirror.ErrOtherCatalog) && !inside:
 		hint = "is the mirror's disk mounted, and the directory in --state right? To begin a new catalog in another directory: " + s.adoptCommand(unusedName(state))
 	case errors.Is(err, mirror.ErrLostCatalog):
-		hint = "is the directory in --state right? If the catalog is lost, begin a new one; " + notAgain + ": " + s.adoptCommand(state)
+		hint = fmt.Sprintf("is the directory in --state right? If the catalog is lost, begin a new one (%s): %s", notAgain, s.adoptCommand(state))
 	case errors.Is(err, catalog.ErrDamaged), errors.Is(err, mirror.ErrOtherCatalog):
-		hint = "restore the catalog from a backup, or begin a new one; " + notAgain + ", and the old catalog is kept: " + s.adoptCommand(state)
+		hint = fmt.Sprintf("restore the catalog from a backup, or begin a new one (%s, and the old catalog is kept): %s", notAgain, s.adoptCommand(state))
 	case errors.Is(err, mirror.ErrNotEmpty):
 		hint = "mirror into an empty or a new directory, or let --adopt take over the files that are there: " + s.adoptCommand(state)
 	default:
@@ -84,7 +84,7 @@ func (s *syncer) findTouched(ctx context.Context, m *mirror.Mirror) error {
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
-		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and was renamed to " + printable(s.aside)})
+		out.warn(warningRecord{Path: s.aside, Message: fmt.Sprintf("the catalog could not be used, and was renamed to %s", printable(s.aside))})
 	}
 	if t.Taken > 0 {
 		out.say("taken over: %s in the directory that already had the bytes of the Source's resources", counted(t.Taken, "file"))
@@ -97,7 +97,7 @@ func (s *syncer) explainState(t *totals) {
 	}
 	if occupied > 0 {
 		out.warn(warningRecord{
-			Message: fmt.Sprintf("%s not stored, because other files have the paths", counted(occupied, "resource")),
+			Message: fmt.Sprintf("%s not stored, because other files have their paths", counted(occupied, "resource")),
 			Hint:    "move those files elsewhere and sync again, or let sync move them to the trash: " + s.adoptCommand(s.f.state),
 		})
 	}

@@ -234,7 +234,7 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		out.warn(warningRecord{Message: "the search ended at its limit of requests; a larger --max-requests may find more maps"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})
+		out.warn(warningRecord{Message: fmt.Sprintf("%s not followed, because of the limit --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{

@@ -63,7 +63,7 @@ func sourceSentence(err error) (sentence, bool) {
 		}
 	}
 	if broken := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellLine(broken) + " explains what is wrong with this document"}, true
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
 	}
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
 		return passwordSentence(parsed)
@@ -190,7 +190,7 @@ func diskSentence(err error) (sentence, bool) {
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
-		return sentence{path + " is on a read-only disk", "choose a directory on another disk; publish has --out DIR and --state DIR for that"}, true
+		return sentence{fmt.Sprintf("%s is on a read-only disk", path), "choose a directory on another disk; publish has --out DIR and --state DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission) && isWrite(pe.Op):
 		return sentence{"you have no permission to write " + path, "change its permissions, or choose another directory"}, true
 	case errors.Is(err, fs.ErrPermission):

@@ -23,7 +23,7 @@ const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 
 func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: what costs less)")
+	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: the cheaper way)")
 	fs.StringVar(&f.duplicates, "duplicates", "", "try the duplicates of a resource before its own URI, after it or never: `first|last|never` (default: duplicates with a priority first, the others last); duplicates are used only if a digest proves the bytes")
 	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, even if the Source offers patches")
 	fs.BoolVar(&f.explain, "explain", false, "print the reason for each choice, such as the choice between single requests and packages")

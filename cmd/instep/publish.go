@@ -91,7 +91,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what another program published, or what was published with a state that is lost")
 	fs.StringVar(&f.moveTo, "move-to", "", "publish at this base `URL` what was published at another one, and remove the earlier documents")
-	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for another web server")
+	fs.StringVar(&f.zip, "zip", "", "also pack the documents (not the resources) into this ZIP `FILE`, to copy them to another web server")
 	fs.StringVar(&f.show, "show", "", "publish nothing; print the lines to add to robots.txt or to HTML pages: `robots|html`")
 	f.watch.register(fs)
 	return cmd
@@ -174,7 +174,7 @@ func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &hintedError{err, "to move the publication to the given base URL, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
+	return &hintedError{err, fmt.Sprintf("to move the publication to the given base URL: %s; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet", command)}
 }
 
 // completeBaseURL takes a missing base URL from the last publication.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,13 +19,13 @@ var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
 	scan.Symlink:    "that are symbolic links to nothing, to a directory, or out of the published directory",
 	scan.Special:    "that are neither files nor directories, such as sockets",
-	scan.Pattern:    "not chosen by include and exclude",
+	scan.Pattern:    "not chosen by --include and --exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
-	scan.LinkFile:   "with links of the files beside them (--link-files)",
+	scan.LinkFile:   "that contain the links of other files (--link-files)",
 	scan.Assumed:    "assumed to be unchanged, which stay published as they are",
 	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync fetches them, or --also due lists them as they are)",
-	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified)",
-	scan.Held:       "held in an earlier state than the Source has (--also held)",
+	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified lists them)",
+	scan.Held:       "kept in an earlier state than the Source has (--also held lists them)",
 	scan.Loop:       "that the Source itself copied from this publication",
 }
 
@@ -53,13 +52,13 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 				served = "-c " + f.config
 			}
 			a.out.say("Serve the directory with any web server at this URL, or try: instep serve %s", served+ownAddress(site.BaseURL))
-			a.out.say("So that others find the Source, add to your site what publish --show robots and --show html print")
+			a.out.say("So that others find the Source, add to your site the lines that publish --show robots and publish --show html print")
 		}
 	}
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(warningRecord{Message: strconv.FormatInt(rep.Failed, 10) + " could not be read (see above); what is published of these stays published"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%d could not be read (see above); what was published from these files stays published", rep.Failed)})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -125,7 +124,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
 	if rep.Patches > 0 {
-		a.out.say("%s of %s, instead of whole resources of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
+		a.out.say("%s (%s) instead of whole resources (%s)", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
 	}
 	if site.DryRun {
 		a.previewSet(rep)

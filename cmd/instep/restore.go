@@ -53,7 +53,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	fs.StringVar(&f.memento, "memento", "", "with --to: write the version that the Source had at this `TIME`, if sync --versions has fetched it")
 	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and do not change the mirror")
 	fs.StringVar(&f.deletedSince, "deleted-since", "", "restore everything that was deleted at this `TIME` or later")
-	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, whatever the Source says")
+	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, even if the Source has another state")
 	fs.BoolVar(&f.release, "release", false, "end --keep for a resource, so that the next sync brings the Source's state")
 	dryRunFlag(cmd, &f.dryRun)
 	stateFlag(cmd, &f.state)

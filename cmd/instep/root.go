@@ -159,7 +159,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // signalError is the cause of the cancellation of a context by a signal.
 type signalError struct{ sig os.Signal }
 
-func (e *signalError) Error() string { return "stopped by a signal (" + e.sig.String() + ")" }
+func (e *signalError) Error() string { return fmt.Sprintf("stopped by a signal (%v)", e.sig) }
 
 // interruptible cancels the context at the first SIGINT or SIGTERM, and ends the
 // program at the second.

@@ -168,10 +168,10 @@ func (a *app) tellSettings(s *settings) {
 		a.out.say("%s", text)
 	}
 	if len(used) > 0 {
-		tell("kept with the mirror: " + strings.Join(used, " "))
+		tell("settings kept with the mirror: " + strings.Join(used, " "))
 	}
 	if len(instead) > 0 && !s.remember {
-		tell("this run does not use what is kept: " + strings.Join(instead, " "))
+		tell("this run does not use these stored settings: " + strings.Join(instead, " "))
 	}
 }
 

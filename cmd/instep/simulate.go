@@ -156,7 +156,7 @@ func parseMix(s string) (sim.Mix, error) {
 		n[i] = v
 	}
 	if n == [3]int{} {
-		return sim.Mix{}, errors.New("expected one number above 0")
+		return sim.Mix{}, errors.New("expected at least one number above 0")
 	}
 	return sim.Mix{Created: n[0], Updated: n[1], Deleted: n[2]}, nil
 }

@@ -75,7 +75,7 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 			continue
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
-			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source, and stays"})
+			a.out.warn(warningRecord{Path: path, Message: fmt.Sprintf("%s is not a resource of the Source, and stays", printable(path))})
 		}
 	}
 	if n > maxNamed && !a.out.json && !a.out.verbose {

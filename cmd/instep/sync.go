@@ -107,10 +107,10 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
-	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the list of changes for this `TIME`, in days such as 90d, so that a publication of DIR may pause as long")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the log of changes for this `TIME`, in days such as 90d; after a longer pause a publication of DIR compares all resources")
 	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, if the Source keeps them")
 	dryRunFlag(cmd, &f.dryRun)
-	fs.Bool("remember", false, "keep the settings of this run for the next ones")
+	fs.Bool("remember", false, "store the settings of this run for later runs")
 	f.trust.register(cmd)
 	f.watch.register(cmd)
 	return cmd

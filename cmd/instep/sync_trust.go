@@ -23,7 +23,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 }
 
 func registerAcceptGap(cmd *cobra.Command, acceptGap *bool) {
-	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept a Resource List as it was made, if the changes since then are unknown")
+	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept the state of a Resource List, if the changes after it are unknown")
 }
 
 func (s *syncer) explainTrust(t *totals) {
@@ -49,7 +49,7 @@ func (s *syncer) explainTrust(t *totals) {
 	for _, n := range t.Gaps {
 		out.warn(warningRecord{
 			Set: n.Set, Message: n.Text, Gap: n.Text,
-			Hint: "the next Resource List of the Source closes the gap; to accept it until then add --accept-gap, and --remember to accept gaps in later runs too",
+			Hint: "the next Resource List of the Source includes the unknown changes; to accept until then that they are unknown, add --accept-gap, and --remember to do so in later runs too",
 		})
 	}
 	for _, n := range t.Frozen {

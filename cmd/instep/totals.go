@@ -28,7 +28,7 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 }
 
 func withheldHint(w *runs.Withheld, approve string) string {
-	hint := "sync -n lists the deletions; to approve them: " + approve + ", then sync again"
+	hint := fmt.Sprintf("sync -n lists the deletions; to approve them: %s, then sync again", approve)
 	if w.Guard.Doubted > 0 {
 		hint += "; --max-delete does not release these deletions, but a newer list may"
 	}

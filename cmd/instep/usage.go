@@ -26,7 +26,7 @@ type flagGroup struct {
 var flagGroups = []flagGroup{
 	{"What is chosen", []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "assume-unchanged", "all-files", "link-files", "accept", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
 	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "keep-log", "versions", "memento", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
-	{"How it is done", []string{"prefer", "duplicates", "no-patches", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
+	{"How the work is done", []string{"prefer", "duplicates", "no-patches", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
 	{"Documents", []string{"hash", "profile", "max-entries", "change-list-max", "rotate-every", "rebase-every", "keep-changes", "timegates", "fixed-changes", "patches", "dump", "package-size", "archive", "show", "zip"}},
 	{"What people read", []string{"title", "description", "contact", "licence"}},
 	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document", "retries", "timeout"}},

@@ -20,7 +20,7 @@ type watchFlags struct {
 func (f *watchFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.on, "watch", false, "keep running, and publish soon after something has changed")
 	timeVar(fs, &f.every, "every", 5*time.Second, "with --watch: minimum `TIME` between two publications")
-	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: `TIME` between two scans of all files")
+	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: `TIME` between two full scans of all files")
 }
 
 func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
