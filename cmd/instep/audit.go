@@ -185,7 +185,7 @@ var verdictMarks = map[destination.Verdict]string{
 func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
-		a.tried(e)
+		a.tellAttempt(e)
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:

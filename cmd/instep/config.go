@@ -156,7 +156,7 @@ func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	return yaml.NodeToValue(n, mapping, yaml.Strict())
 }
 
-// duration is a duration in a configuration file, written as parseDuration reads it.
+// duration is a time.Duration in a configuration file, written as parseDuration reads it.
 type duration time.Duration
 
 // UnmarshalYAML reads a duration such as 90s, 24h, 30d, 2w or 1y.

@@ -150,8 +150,8 @@ func originName(from string) string {
 	return name
 }
 
-// configure merges the file (if file is not ""), the environment and the flags of cmd. If the
-// file names no sets, the configuration has one set with the name set.
+// configure merges the configuration file, if there is one, the environment and the flags of cmd.
+// If the file names no sets, the configuration has one set, which is named by set.
 func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	c := &configuration{origins: map[string]string{}}
 	if file != "" {

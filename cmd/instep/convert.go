@@ -215,7 +215,7 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 	return f, root.Close()
 }
 
-// tellTimes is the largest number of decisions of the same kind that are printed.
+// maxRepeated is the largest number of decisions of the same kind that are printed.
 const maxRepeated = 20
 
 type decisions struct {

@@ -159,9 +159,9 @@ type lister struct {
 	state string // directory of the mirror's state
 }
 
-// full counts one more line. If the list has reached its limit, full prints a warning and returns
-// true instead.
-func (l *lister) full() bool {
+// limitReached prints a warning if the list has reached its limit. Otherwise it counts one more
+// line.
+func (l *lister) limitReached() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("the list has more than %d lines", l.limit), Hint: "--limit 0 shows all"})
 		return true
@@ -175,7 +175,7 @@ func (l *lister) printRuns(runs iter.Seq2[mirror.Run, error], since time.Time) e
 		if err != nil {
 			return err
 		}
-		if r.Begun.Before(since) || l.full() {
+		if r.Begun.Before(since) || l.limitReached() {
 			break
 		}
 		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
@@ -193,7 +193,7 @@ func (l *lister) printStates(states iter.Seq2[mirror.Version, error], sets []str
 		if len(sets) > 0 && !slices.Contains(sets, v.SetURI) {
 			continue
 		}
-		if l.full() {
+		if l.limitReached() {
 			break
 		}
 		r := stateOf(&v)

@@ -36,7 +36,7 @@ func (l *lister) listFetched(ctx context.Context, state, uri string, at, since t
 		if v.Deleted || v.Since.Before(since) || !at.IsZero() && (v.Since.After(at) || over) {
 			continue
 		}
-		if l.full() {
+		if l.limitReached() {
 			break
 		}
 		l.a.out.record(&versionRecord{

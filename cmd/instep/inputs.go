@@ -136,8 +136,8 @@ func (f *fromConfig) allowedOrigins() []string {
 	return all
 }
 
-// options allows a private address for the host of the base URL, because this host is the user's
-// own.
+// clientOptions allows a private address for the host of the base URL, because this host is the
+// user's own.
 func (f *fromConfig) clientOptions(base string) fetch.Options {
 	private := f.AllowPrivate
 	if u, err := fetch.Parse(base); err == nil {

@@ -22,7 +22,8 @@ type hintedError struct {
 
 func (e *hintedError) Unwrap() error { return e.error }
 
-// mend adds to an error about the state of the mirror the command that repairs this state.
+// mend adds a hint to an error about the state of the mirror: the command that repairs this
+// state.
 func (s *syncer) mend(err error) error {
 	if err == nil || errors.As(err, new(*hintedError)) {
 		return err

@@ -262,7 +262,7 @@ func brief(text string) string {
 	return b.String()
 }
 
-// minRepeated is the length in bytes from which a repeated part of a message is removed.
+// Repeated parts of a message are removed if they have at least minRepeated bytes.
 const minRepeated = 12
 
 // withoutRepeats removes each part of a message between colons that is the same as an earlier

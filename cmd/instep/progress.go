@@ -64,8 +64,8 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	if !ok || a.out.verbose {
 		p.idle.Go(func() {
 			p.repeat(lineTime, func() {
-				s := p.state()
-				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
+				s := p.currentState()
+				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.fullText())
 			})
 		})
 		return p
@@ -74,7 +74,7 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 		p.out.setStatus(&statusLine{w: f, width: func() int { return widthOf(f) }})
 		defer p.out.setStatus(nil)
 		p.repeat(frameTime, func() {
-			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
+			p.out.status(func(columns int) string { s := p.currentState(); return s.lineFor(columns) })
 		})
 	})
 	return p
@@ -105,8 +105,9 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// state also records how many bytes were transferred so far, from which the rate is computed.
-func (p *progressBar) state() progressState {
+// currentState also records how many bytes were transferred so far, from which the rate is
+// computed.
+func (p *progressBar) currentState() progressState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -236,7 +237,8 @@ func (s *progressState) segments() (list []segment) {
 	return list
 }
 
-// percent is the share of the bytes if their total is known, otherwise the share of the files.
+// percent returns the share of the bytes if their total is known, otherwise the share of the
+// files.
 func (s *progressState) percent() (percent int64, ok bool) {
 	switch {
 	case s.size > 0:
@@ -267,8 +269,8 @@ func (s *progressState) remainingTime() (text string, ok bool) {
 
 const gap = "  "
 
-// line leaves one column of the terminal free, since a full line would wrap.
-func (s *progressState) line(columns int) string {
+// lineFor leaves one column of the terminal free, since a full line would wrap.
+func (s *progressState) lineFor(columns int) string {
 	list := s.segments()
 	for room := columns - 1; ; {
 		text := joinSegments(list)
@@ -293,7 +295,7 @@ func (s *progressState) line(columns int) string {
 // minName is the smallest number of columns in which a name is shown.
 const minName = 8
 
-func (s *progressState) text() string {
+func (s *progressState) fullText() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {
 		text += gap + printable(s.current)

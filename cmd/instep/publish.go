@@ -197,8 +197,8 @@ func (c *configuration) completeBaseURL(cmd *cobra.Command, now func() time.Time
 	return err
 }
 
-// needsDir returns an error if no directory is given to read the files of a set from, or to write
-// the documents into.
+// needsDir returns an error if a required directory is missing: the one with the files of a set,
+// or the one for the documents.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
 	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.givenKeys()) == 0 })
 	switch {

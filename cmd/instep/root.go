@@ -110,7 +110,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // a misspelt command does not know its flags either
+			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flags are unknown too
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -136,13 +136,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 func exactArgs(names ...string) cobra.PositionalArgs { return optionalArgs(len(names), names...) }
 
-// optionalArgs requires the first arguments, as many as required says, and allows the others that
-// are named.
-func optionalArgs(required int, names ...string) cobra.PositionalArgs {
+// optionalArgs accepts the named arguments, of which the first n are required.
+func optionalArgs(n int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < required:
-			return usagef("%s is missing: expected %s (see %s --help)", names[len(args)], strings.Join(names[:required], " "), cmd.CommandPath())
+		case len(args) < n:
+			return usagef("%s is missing: expected %s (see %s --help)", names[len(args)], strings.Join(names[:n], " "), cmd.CommandPath())
 		case len(args) > len(names):
 			return usagef("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
 		}

@@ -185,7 +185,7 @@ func openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mir
 func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
-		a.tried(e)
+		a.tellAttempt(e)
 	case destination.EventPlanned:
 		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
@@ -209,9 +209,9 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried prints one place in which a run looked for a Source, with -v only. Without -v, the error
-// for a Source that is not found lists all places.
-func (a *app) tried(e destination.Event) {
+// tellAttempt prints a place in which a run looked for a Source, but only with -v. Without -v,
+// the error for a Source that is not found lists all places.
+func (a *app) tellAttempt(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
 		a.out.say("%s", e.Text)
@@ -274,7 +274,7 @@ func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err er
 	if t.Failed > 0 {
 		a.out.say("%d failed; to see them by cause: instep errors %s --last", t.Failed, shellLine(s.dir))
 	}
-	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
+	a.out.end(t.summary(status, &s.net, took, a.code), t.lastLine(status, &s.net, took))
 }
 
 func (s *syncer) explainTotals(t *totals) {

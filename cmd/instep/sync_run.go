@@ -81,8 +81,8 @@ func (s *syncer) check() (err error) {
 	return s.f.watch.check(s.f)
 }
 
-// keptVersions reports whether the value of --versions is stored with the mirror and not on the
-// command line. Such a mirror refuses --at with a clearer message than this program.
+// keptVersions reports whether --versions is stored with the mirror, and not given on the command
+// line. Then --at is refused later, with a clearer message.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
@@ -219,7 +219,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		bringer.Stop = s.stopVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // After, below, fetches versions without this limit, because no later run could fetch them
+		bringer.Stop = nil // bringer.After, below, fetches versions without this limit, because no later run could fetch them
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (s *syncer) explainTrust(t *totals) {
 	for _, n := range t.Gaps {
 		out.warn(warningRecord{
 			Set: n.Set, Message: n.Text, Gap: n.Text,
-			Hint: "the next Resource List of the Source includes the unknown changes; to accept until then that they are unknown, add --accept-gap, and --remember to do so in later runs too",
+			Hint: "the next Resource List of the Source includes the unknown changes; until then add --accept-gap to accept that they are unknown, and --remember to accept it in later runs too",
 		})
 	}
 	for _, n := range t.Frozen {

@@ -191,5 +191,5 @@ func (f *follower) summarise(ctx context.Context) {
 	}
 	f.a.code = code
 	took := f.a.now().Sub(f.begin)
-	f.a.out.end(t.summary(status, &f.net, took, code), t.line(status, &f.net, took))
+	f.a.out.end(t.summary(status, &f.net, took, code), t.lastLine(status, &f.net, took))
 }

@@ -54,8 +54,8 @@ func (t *totals) resourceCounts() string {
 	return s
 }
 
-// line includes bytes that were received but not stored, if the run ended early.
-func (t *totals) line(status string, net *traffic, took time.Duration) string {
+// lastLine includes bytes that were received but not stored, if the run ended early.
+func (t *totals) lastLine(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())

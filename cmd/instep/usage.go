@@ -35,8 +35,8 @@ var flagGroups = []flagGroup{
 	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
-// ungrouped flags mean something else in this command than in others, so the help does not show
-// them in their group.
+// ungrouped lists flags that have another meaning in this command than elsewhere, so the help of
+// the command does not show them in their group.
 var ungrouped = []string{"diff --to", "lint --explain"}
 
 // maxColumns is the width to which the text of a help page is wrapped, in columns.

@@ -102,8 +102,8 @@ var exclusiveFlags = map[string]string{
 	"--quick": "audit", "--repair": "audit",
 }
 
-// commandLine repeats the options of a run on the same Source and mirror, except those that the
-// command does not accept.
+// commandLine returns a command on the same Source and mirror as a run, with those options of the
+// run that the command accepts too.
 func commandLine(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {

@@ -178,12 +178,13 @@ func (l *Log) Event(e destination.Event) {
 			Kind: Failure, Set: e.Set, Cause: CauseOf(e.Err), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
 		})
 	case destination.EventVerdict:
-		l.verdict(e)
+		l.addVerdict(e)
 	}
 }
 
-// In an audit that repairs, verdict records only the differences that remain after the repair.
-func (l *Log) verdict(e destination.Event) {
+// addVerdict records, in an audit that repairs, only the differences that remain after the
+// repair.
+func (l *Log) addVerdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
 		return

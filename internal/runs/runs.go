@@ -26,7 +26,7 @@ const (
 	maxOptions  = 100
 )
 
-// format is the version of the record format.
+// recordFormat is the version of the format of records.
 const recordFormat = 2
 
 // ErrNoRun means that there is no record of a run with a given number.

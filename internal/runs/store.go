@@ -125,7 +125,7 @@ func List(state string) ([]Record, error) {
 	return records, nil
 }
 
-// readEdges reads only the first and the last line of a record, which leaves out its rows.
+// readEdges reads a record without its rows: only the first and the last line of the file.
 func readEdges(root *os.Root, id int64) (*Record, error) {
 	f, err := durable.OpenRegular(root, recordFile(id))
 	if err != nil {

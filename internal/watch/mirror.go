@@ -39,8 +39,8 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask reports a change if runs returns another text than known. known and lastErr are the results
-// of the previous call.
+// ask calls runs, and reports a change if the result differs from known. known and lastErr are
+// the results of the previous call.
 func (m *mirror) ask(ctx context.Context, known string, lastErr error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {

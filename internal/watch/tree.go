@@ -21,8 +21,8 @@ type change struct {
 	everything bool
 }
 
-// LateError means that the kernel does not report changes. They are found only by the next full
-// scan.
+// LateError means that the kernel does not report changes, so that only the next full scan finds
+// them.
 type LateError struct{ Err error }
 
 func (e *LateError) Error() string {
@@ -31,7 +31,7 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree reports changes in a directory and its subdirectories, as the kernel notifies them.
+// tree passes on the changes in a directory and its subdirectories that the kernel reports.
 type tree struct {
 	changes chan change // reported changes; closed after the last one
 

@@ -13,8 +13,8 @@ func (l *Linter) checkContent(ctx context.Context, uri string, c content) error 
 	return l.checkAnswer(ctx, uri, c, nil)
 }
 
-// checkAnswer has a nil answer for an input that was not served by HTTP.
-func (l *Linter) checkAnswer(ctx context.Context, uri string, c content, a *lint.Answer) error {
+// checkAnswer checks the body of an HTTP response or, if answer is nil, any other input.
+func (l *Linter) checkAnswer(ctx context.Context, uri string, c content, answer *lint.Answer) error {
 	head, err := c.firstBytes()
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
@@ -28,10 +28,10 @@ func (l *Linter) checkAnswer(ctx context.Context, uri string, c content, a *lint
 		return l.checkPackage(ctx, uri, c)
 	case lint.FormHTML:
 		return l.checkDocument(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-			return l.checkHTML(ctx, uri, r, a, c)
+			return l.checkHTML(ctx, uri, r, answer, c)
 		})
 	case lint.FormRobots:
-		return l.checkRobots(ctx, in, a)
+		return l.checkRobots(ctx, in, answer)
 	}
 	var opts []lint.Option
 	if lint.IsPlainSitemap(uri, head) {
@@ -39,13 +39,13 @@ func (l *Linter) checkAnswer(ctx context.Context, uri string, c content, a *lint
 	}
 	return l.checkDocument(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
 		d, err := l.checker().Document(ctx, uri, r, opts...)
-		if err != nil || a == nil || l.Sample == 0 || d.Capability == "" {
+		if err != nil || answer == nil || l.Sample == 0 || d.Capability == "" {
 			return d, err
 		}
-		if err := l.liveChecks().Document(ctx, d, *a, c.open); err != nil {
+		if err := l.liveChecks().Document(ctx, d, *answer, c.open); err != nil {
 			return d, err
 		}
-		return d, l.liveChecks().Source(ctx, *a, d)
+		return d, l.liveChecks().Source(ctx, *answer, d)
 	})
 }
 

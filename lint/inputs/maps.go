@@ -9,11 +9,11 @@ import (
 	"instep/ore"
 )
 
-// mostFindings is the largest number of findings that are kept until the search for
-// Resource Maps has ended.
+// maxFindings is the largest number of findings that are kept until the search for Resource Maps
+// has ended.
 const maxFindings = 100_000
 
-// byDocument collects findings until they are reported document by document.
+// findingsByURI collects findings until they are reported document by document.
 type findingsByURI struct {
 	uris  []string // the URI where the search began, and then the other URIs in the order of their first findings
 	found map[string][]lint.Finding
@@ -35,7 +35,7 @@ func (l *Linter) checkResourceMaps(ctx context.Context, uri string) error {
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	requests := 0 // 0 means the default of ore.Finder
+	requests := 0 // 0 means the default limit of ore.Finder
 	if l.Sample > 0 {
 		requests = 2 + 2*l.Sample
 	}
