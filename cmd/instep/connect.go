@@ -48,7 +48,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	fs.StringVar(&f.userAgent, "user-agent", "", "`TEXT` by which requests identify the user, such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
 	f.retries = fs.Int("retries", 3, "repeat a request that failed temporarily up to `N` times")
-	timeVar(fs, &f.timeout, "timeout", 0, "give up a request after this `TIME` without a response, or without further bytes of its body (default: 30s and 60s)")
+	timeVar(fs, &f.timeout, "timeout", 0, "give up a request after this `TIME` without a response, or without further bytes of its body (default: 30s for the response, 60s for further bytes)")
 	f.secretFlags.register(cmd)
 }
 

@@ -60,7 +60,7 @@ func (a *app) convertCommand() *cobra.Command {
 	fs.StringVar(&f.baseURL, "base-url", "", "`URL` of FILE, against which relative URIs are resolved")
 	fs.StringVar(&f.up, "up", "", "`URL` of the document to which rel=\"up\" links, if FILE does not give one: the Capability List or, for a Capability List, the Source Description")
 	fs.StringVar(&f.at, "at", "", "`DATETIME` of the snapshot, if FILE does not give one")
-	fs.StringVar(&f.from, "from", "", "`DATETIME` from which on the changes are listed, if FILE does not give one")
+	fs.StringVar(&f.from, "from", "", "`DATETIME` from which the changes are listed, if FILE does not give one")
 	fs.BoolVar(&f.gzip, "gzip", false, "compress the result")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show the decisions of the conversion; write nothing")
 	return cmd

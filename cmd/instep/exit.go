@@ -131,7 +131,7 @@ var causes = []cause{
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
 	{exitFailed, ofType[*publish.NothingError]("the messages above say why each resource could not be read")},
-	{exitFailed, sentinel(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
+	{exitFailed, sentinel(scan.ErrListing, "is the URL or file right that --from gives, or the key \"from\" in the configuration?")},
 	{exitFailed, ofType[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, sentinel(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
 	{exitFailed, ofType[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},

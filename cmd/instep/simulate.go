@@ -70,7 +70,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of the resources, or the distribution of their sizes")
 	fs.Float64Var(&f.rate, "rate", 1, "number of changes in a second of simulated time")
 	fs.StringVar(&f.mix, "mix", "1:2:1", "ratio of `CREATED:UPDATED:DELETED` resources")
-	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that change always the same hundredth of the resources")
+	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates (0 to 1) that always change the same hundredth of the resources")
 	fs.Float64Var(&f.speed, "speed", 1, "simulated seconds in a second of the clock")
 	fs.Uint64Var(&f.seed, "seed", 1, "`NUMBER` that determines all resources and changes: with the same number they are the same")
 	timeVar(fs, &f.every, "every", 5*time.Second, "`TIME` between two publications")
@@ -80,9 +80,9 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.BoolVar(&f.dump, "dump", false, "offer Resource Dumps and Change Dumps")
 	fs.BoolVar(&f.archive, "archive", false, "offer archives of the last twenty documents of each kind")
 	timeVar(fs, &f.duration, "duration", 0, "end after this `TIME` (default: when interrupted)")
-	fs.StringVar(&f.truth, "truth", "", "write the final resources to `FILE`")
+	fs.StringVar(&f.truth, "truth", "", "write a list of the final resources to `FILE`, as CSV")
 	fs.StringVar(&f.quirks, "quirk", "", "comma-separated `NUMBERS` of quirks that the Source has")
-	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults that the Source has, with =N% for another share than the default")
+	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults that the Source has, each with =N% if its share is not the default")
 	fs.BoolVar(&f.list, "list", false, "list all quirks and faults, and end")
 	return cmd
 }

@@ -316,8 +316,8 @@ func (s *syncer) approvalCommand(hash string) string {
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "to fetch some of them add --allow-origin, to leave out the others add --exclude",
 	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict fetches them as they are",
-	destination.SkipRecord:   "the first records are named above; the next run requests them again, and --exclude leaves out what they describe",
-	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides",
+	destination.SkipRecord:   "the first of these records are named above; the next run requests them again, and --exclude leaves out their resources",
+	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides whether it exists",
 	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
 }
 

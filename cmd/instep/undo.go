@@ -72,7 +72,7 @@ func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.R
 		return err
 	}
 	a.code = exitPartial
-	a.out.warn(warningRecord{Message: fmt.Sprintf("what run %d replaced or deleted before %s is no longer kept, and cannot come back", run.ID, stamp(known))})
+	a.out.warn(warningRecord{Message: fmt.Sprintf("the bytes that run %d replaced or deleted before %s are no longer kept, and cannot be restored", run.ID, stamp(known))})
 	return nil
 }
 
