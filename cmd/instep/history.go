@@ -155,7 +155,7 @@ type lister struct {
 	a     *app
 	limit int
 	shown int64
-	dir   string // directory of the mirror
+	dir   string
 	state string // directory of the mirror's state
 }
 

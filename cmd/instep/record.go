@@ -143,7 +143,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // clients that use a socket have learnt of failures from the answers
+	if n.failed > 0 && f.socket == "" { // the answers on the socket have already told its clients about failures
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{

@@ -39,7 +39,7 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // nil for all sites of a host but the first
+	gateway  *oaipmh.Gateway // only in the first site of a host
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -101,7 +101,7 @@ func openHost(names []string) ([]*site, error) {
 }
 
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // the directories that belong to the publication in a later directory
+	var waiting []string // directories that will join the publication in the next directory that has one
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)

@@ -84,7 +84,7 @@ func (t *timeValue) Set(text string) error {
 	return err
 }
 
-// String formats the value so that Set reads it, and 0 as "".
+// String returns a text that Set reads, and "" for 0.
 func (t *timeValue) String() string {
 	if *t == 0 {
 		return ""

@@ -21,7 +21,7 @@ const (
 	maxNotes    = 2000
 	maxFailures = 7000
 	maxOfQuirk  = 50   // largest number of notes about the same quirk, a known deviation of the Source from the standard
-	maxText     = 2000 // length of a message in bytes
+	maxText     = 2000 // largest length of a message in bytes
 	maxURI      = 8 << 10
 	maxOptions  = 100
 )

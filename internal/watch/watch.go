@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// SnapshotEvery is the minimum time between two Resource Lists while a directory is
-	// watched. Writing a Resource List takes time in proportion to the size of the set.
-	// Until then, Change Lists are sufficient.
+	// SnapshotEvery is the minimum time between two Resource Lists while a directory is watched.
+	// Writing a Resource List takes time in proportion to the size of the set, and Change Lists
+	// are sufficient in between.
 	SnapshotEvery = time.Minute
 	// settleTime is the time from a change until it is published. Changes during this
 	// time are published together.

@@ -19,7 +19,7 @@ import (
 type Linter struct {
 	Checker lint.Checker // reports the findings
 	Report  Reporter     // the receiver of all results except the findings; required
-	Sample  int          // the number of entries per served document whose resources are requested: a negative number means all, and 0 means none
+	Sample  int          // the number of resources to request for each served document: a negative number means all, and 0 means none
 
 	// Connect returns the client for requests to a URL. It is called once for each
 	// origin, since credentials are for one origin only. Linter.Close closes the
@@ -55,7 +55,7 @@ type Reporter interface {
 	// Failed is called for each document that could not be checked. If it returns an
 	// error, the run ends.
 	Failed(ctx context.Context, uri string, err error) error
-	// Unchecked is called for a URI in a document that could not be checked.
+	// Unchecked is called for a URI that a document contains and that could not be checked.
 	Unchecked(uri string, err error)
 	// Note is called with a remark about an input. The remark is not a finding.
 	Note(uri, text string)
@@ -67,7 +67,7 @@ type Reporter interface {
 // Input is a document that is being checked.
 type Input struct {
 	URI  string
-	Open func() (io.ReadCloser, error) // a function that opens the document, to be read from its first byte; nil for a document that is not a text with lines
+	Open func() (io.ReadCloser, error) // opens the document at its first byte; nil for a document that is not a text with lines
 }
 
 // FatalError is an error of this computer, such as a full disk. It ends the run.
