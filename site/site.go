@@ -65,10 +65,9 @@ type Options struct {
 	Patches bool
 	// Dumps switches on Resource Dumps and Change Dumps (1.1 §11, §13).
 	Dumps bool
-	// MaxDelete is the largest number of resources, such as "50" or "5%", that may
-	// vanish between two publications. The default "" allows neither that all resources
-	// vanish, nor more than half of them, nor more than 10 % if that is more than 5
-	// resources.
+	// MaxDelete is the largest number of resources, such as "50" or "5%", that may vanish between
+	// two publications. With the default "", Publish fails if all resources have vanished, more
+	// than half of them, or more than 5 that are also more than 10 %.
 	MaxDelete string
 
 	// Every is the minimum time between two publications by Watch. The default is 5 s.
@@ -129,11 +128,10 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, s.session.Close)
-	return s, s.serve()
+	return s, s.createHandler()
 }
 
-// serve creates the handler of the Site.
-func (s *Site) serve() error {
+func (s *Site) createHandler() error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit SOURCE DIR",
-		Short: "prove that a mirror is in step",
+		Short: "prove that a mirror is in step with its Source",
 		Long:  auditHelp,
 		Example: `  instep audit https://museum.example.org/ ./mirror
   instep audit --quick https://museum.example.org/ ./mirror
@@ -70,7 +70,7 @@ func (a *app) auditCommand() *cobra.Command {
 	f.register(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification has changed")
-	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and audit it again")
+	fs.BoolVar(&f.repair, "repair", false, "fetch resources that are missing or different, and audit them again")
 	registerAcceptGap(cmd, &f.acceptGap)
 	fs.StringVar(&f.report, "report", "", "write a report to `FILE`, whose name ends in .html, .csv or .json")
 	return cmd
@@ -134,9 +134,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// runAudit audits a mirror, with or without repairs, and reports each verdict. It returns the
-// summary of the run: as a record, and as the last line of the text output.
-func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
+func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
@@ -163,7 +161,6 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	return s, line, report.end(audit, &s, a.now())
 }
 
-// openAudited opens a mirror for an audit, read-only if it cannot be written.
 func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m *mirror.Mirror, readOnly bool, err error) {
 	m, err = mirror.Open(ctx, o)
 	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
@@ -188,15 +185,15 @@ var verdictMarks = map[destination.Verdict]string{
 func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
-		a.tried(e)
+		a.tellAttempt(e)
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:
-		p.failed(e.Err.Error())
-		a.out.failed(e.Action.Want.URI, e.Err, "")
+		p.showFailure(e.Err.Error())
+		a.out.printError(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
 		p.showFile(e.Path)
-		p.done(e.Bytes)
+		p.countFile(e.Bytes)
 		r := verdictRecord{Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
 			r.Message = e.Err.Error()
@@ -213,7 +210,6 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// auditTotals are the counts of an audit over all sets.
 type auditTotals struct {
 	verdicts                      map[destination.Verdict]int64
 	skipped                       map[string]int64
@@ -235,16 +231,14 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit prints the warnings about an audit. It returns the summary: as a record, and as
-// the last line of the text output.
-func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
+func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (_ summary, lastLine string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
 			a.out.warn(warningRecord{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
 			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source closes the gap; until then --accept-gap accepts the gap"})
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source includes the unknown changes; --accept-gap accepts that they are unknown until then"})
 			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
@@ -252,10 +246,10 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so it was not compared (%s)", counted(o.Members, "resource"))})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
-	for skip, count := range sorted(t.skipped) {
+	for skip, count := range sortedByName(t.skipped) {
 		a.out.say("%s", leftAlone(count, skip))
 	}
 	for _, told := range []struct {

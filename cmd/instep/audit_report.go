@@ -15,29 +15,27 @@ import (
 	"instep/destination"
 )
 
-// auditReport writes the report of an audit while the audit runs. A nil auditReport writes
-// nothing.
+// A nil auditReport writes nothing.
 type auditReport struct {
-	body *digested
+	body *digestWriter
 	form reportForm
 
-	mu  sync.Mutex // guards the fields below
-	err error      // the first error of a write
+	mu  sync.Mutex // guards err, form and body
+	err error      // first write error
 }
 
-// reportForm writes the parts of a report in one format. Each report needs a new reportForm.
+// reportForm writes one audit report in one format. It keeps state, so each report needs a new
+// one.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes the outcome of the audit.
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line of the report, which contains the digest of all bytes before
-	// that line.
+	// digest writes the last line of the report. sum is the SHA-256 of all bytes before that
+	// line.
 	digest(w io.Writer, sum string) error
 	close() error
 }
 
-// reportHead has the fields at the beginning of a report.
 type reportHead struct {
 	Title   string    `json:"title"`
 	Date    time.Time `json:"date"`
@@ -47,10 +45,9 @@ type reportHead struct {
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
-	Digest  string    `json:"digest"` // a text that says which bytes the digest in the last line of the report covers
+	Digest  string    `json:"digest"` // text that explains which bytes the SHA-256 in the last line covers
 }
 
-// reportRow is the verdict on one resource in a report.
 type reportRow struct {
 	Set     string              `json:"set"`
 	Verdict destination.Verdict `json:"verdict"`
@@ -60,7 +57,6 @@ type reportRow struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// reportTail is the outcome of an audit, at the end of its report.
 type reportTail struct {
 	Status   string           `json:"status"`
 	Ended    time.Time        `json:"ended"`
@@ -70,24 +66,21 @@ type reportTail struct {
 	ExitCode int              `json:"exit_code"`
 }
 
-// reportSet describes a set in a report.
 type reportSet struct {
 	Set      string    `json:"set"`
-	At       time.Time `json:"at,omitzero"`       // the time of the Source's documents that were compared
-	Followed time.Time `json:"followed,omitzero"` // the time up to which the mirror has applied the changes of the Source
+	At       time.Time `json:"at,omitzero"`       // datetime of the Resource List with which the set was compared
+	Followed time.Time `json:"followed,omitzero"` // datetime up to which the mirror has applied the changes of the Source
 	Partial  string    `json:"partial,omitempty"`
 	Gap      string    `json:"gap,omitempty"`
 }
 
-// reportTotal is a count with its name in a report.
 type reportTotal struct {
 	Name string
 	N    int64
 }
 
-// newAuditReport returns a report that is written to w, and writes its beginning.
 func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, date time.Time) *auditReport {
-	r := &auditReport{body: newDigested(w), form: form}
+	r := &auditReport{body: newDigestWriter(w), form: form}
 	r.err = form.begin(r.body, reportHead{
 		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -108,7 +101,6 @@ func reportFormOf(name string) reportForm {
 	return nil
 }
 
-// event writes a verdict on a resource to the report. It ignores other events.
 func (r *auditReport) event(e destination.Event) {
 	if r == nil || e.Kind != destination.EventVerdict {
 		return
@@ -124,7 +116,6 @@ func (r *auditReport) event(e destination.Event) {
 	}
 }
 
-// end writes the outcome of the audit and the digest of the report.
 func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) error {
 	if r == nil {
 		return nil
@@ -143,7 +134,6 @@ func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) e
 	return r.body.w.Flush()
 }
 
-// close releases the temporary files of the report.
 func (r *auditReport) close() error {
 	if r == nil {
 		return nil
@@ -166,23 +156,24 @@ func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	}
 	t.Totals = append(t.Totals, reportTotal{"repaired", totals.repaired}, reportTotal{"weak", totals.weak},
 		reportTotal{"unread", totals.unread}, reportTotal{"bytes read", totals.bytes})
-	for skip, n := range sorted(totals.skipped) {
+	for skip, n := range sortedByName(totals.skipped) {
 		t.Totals = append(t.Totals, reportTotal{skip, n})
 	}
 	return t
 }
 
-// digested is a buffered writer that computes the SHA-256 of all bytes that are written.
-type digested struct {
+type digestWriter struct {
 	w *bufio.Writer
 	h hash.Hash
 }
 
-func newDigested(w io.Writer) *digested { return &digested{bufio.NewWriter(w), sha256.New()} }
+func newDigestWriter(w io.Writer) *digestWriter {
+	return &digestWriter{bufio.NewWriter(w), sha256.New()}
+}
 
-func (d *digested) Write(p []byte) (int, error) {
+func (d *digestWriter) Write(p []byte) (int, error) {
 	d.h.Write(p)
 	return d.w.Write(p)
 }
 
-func (d *digested) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }
+func (d *digestWriter) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }

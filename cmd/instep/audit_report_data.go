@@ -20,14 +20,14 @@ func (csvForm) begin(w io.Writer, h reportHead) error {
 		fact("flags", shellLine(h.Flags...)), fact("program", h.Program), fact("go", h.Go), fact("system", h.System), fact("digest", h.Digest))
 }
 
-func fact(name, text string) []string { return []string{name, "", "", "", "", "", harmless(text)} }
+func fact(name, text string) []string { return []string{name, "", "", "", "", "", reportCell(text)} }
 
 func (csvForm) row(w io.Writer, r reportRow) error {
 	again := ""
 	if r.Again {
 		again = "true"
 	}
-	return writeCSV(w, []string{"resource", harmless(r.Set), string(r.Verdict), again, harmless(r.URI), harmless(r.Path), harmless(r.Message)})
+	return writeCSV(w, []string{"resource", reportCell(r.Set), string(r.Verdict), again, reportCell(r.URI), reportCell(r.Path), reportCell(r.Message)})
 }
 
 func (csvForm) end(w io.Writer, t reportTail) error {
@@ -35,7 +35,7 @@ func (csvForm) end(w io.Writer, t reportTail) error {
 	for _, s := range t.Sets {
 		for _, f := range []struct{ name, text string }{{"set at", stamp(s.At)}, {"set followed", stamp(s.Followed)}, {"set incomplete", s.Partial}} {
 			if f.text != "" {
-				lines = append(lines, []string{f.name, harmless(s.Set), "", "", "", "", harmless(f.text)})
+				lines = append(lines, []string{f.name, reportCell(s.Set), "", "", "", "", reportCell(f.text)})
 			}
 		}
 	}
@@ -55,9 +55,9 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 	return c.WriteAll(lines) // and flush
 }
 
-// harmless escapes control characters in a text. If a spreadsheet would read the text as a
-// formula, it adds the prefix "./", which does not change the meaning of a path.
-func harmless(s string) string {
+// reportCell escapes control characters, and puts "./" before a text that a spreadsheet would
+// read as a formula. This prefix does not change the meaning of a path.
+func reportCell(s string) string {
 	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "./" + s
@@ -65,18 +65,16 @@ func harmless(s string) string {
 	return s
 }
 
-// jsonForm writes a report as one JSON object, with each resource on a line of its own.
 type jsonForm struct{ rows int64 }
 
 func (f *jsonForm) begin(w io.Writer, h reportHead) error {
 	return writeJSON(w, `{"report":`, h, ",\n\"resources\":[")
 }
 
-// writeJSON writes a value as JSON between two texts, with control characters escaped.
-func writeJSON(w io.Writer, before string, v any, after string) error {
+func writeJSON(w io.Writer, prefix string, v any, suffix string) error {
 	text, err := json.Marshal(v)
 	if err == nil {
-		_, err = io.WriteString(w, before+string(escapeSteering(text))+after)
+		_, err = io.WriteString(w, prefix+string(escapeSteering(text))+suffix)
 	}
 	return err
 }

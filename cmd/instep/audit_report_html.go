@@ -14,11 +14,11 @@ import (
 	"instep/internal/webpage"
 )
 
-// htmlForm writes a report as an HTML page: first the verdict, then the numbers, the
-// differences and the digest. The page needs no other file and runs no script.
+// htmlForm writes an HTML page that begins with the verdict. The page needs no other file and no
+// script.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // the rows of the table of differences; they are kept until the totals, which come first, are written
+	rows  *spool.File // table rows; they are spooled, because the totals before the table are known only at the end
 	count int64
 }
 
@@ -35,7 +35,6 @@ func (f *htmlForm) row(_ io.Writer, r reportRow) error {
 	return auditPage.ExecuteTemplate(escaping{f.rows}, "row", r)
 }
 
-// auditView is the data of the page about an audit.
 type auditView struct {
 	reportHead
 	reportTail
@@ -69,20 +68,18 @@ var auditText string
 
 var auditPage = webpage.New("audit", auditText, pageFuncs)
 
-// pageFuncs are the template functions of the pages about audits and runs.
 var pageFuncs = template.FuncMap{
 	"mark":     func(v destination.Verdict) string { return verdictMarks[v] },
 	"word":     func(status string) string { return words[status] },
 	"shell":    func(words []string) string { return shellLine(words...) },
-	"tone":     tone,
-	"tint":     tint,
+	"tone":     statusClass,
+	"tint":     verdictClass,
 	"sentence": func(v auditView) string { return auditSentence(v.reportTail) },
 	"finding":  findingName,
 	"meaning":  meaning,
 }
 
-// tone returns the CSS class for a status: good, warn or bad.
-func tone(status string) string {
+func statusClass(status string) string {
 	switch status {
 	case "in-sync", "clean", "published", "plan":
 		return "good"
@@ -92,8 +89,7 @@ func tone(status string) string {
 	return "bad"
 }
 
-// tint returns the CSS class for a verdict: good, warn or bad.
-func tint(v destination.Verdict) string {
+func verdictClass(v destination.Verdict) string {
 	switch v {
 	case destination.VerdictSame:
 		return "good"
@@ -103,7 +99,6 @@ func tint(v destination.Verdict) string {
 	return "bad"
 }
 
-// meanings explain the counts in the report of an audit.
 var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists the resource, but the mirror does not hold it; the next sync fetches it",
@@ -113,7 +108,7 @@ var meanings = map[string]string{
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
 	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",
 	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224, which protect against accidents but not against forgery",
-	"unread":                                "counted as same without reading the file, because its size and time are those with which it was stored (--quick)",
+	"unread":                                "counted as same without reading the file, because its size and time have not changed since it was stored (--quick)",
 }
 
 func meaning(name string) string {
@@ -123,8 +118,6 @@ func meaning(name string) string {
 	return "not compared: " + name
 }
 
-// findingName returns the name that a count has on the page. It is "not compared" for a count of
-// resources that were not compared for some reason.
 func findingName(t reportTotal) string {
 	if _, ok := meanings[t.Name]; ok {
 		return t.Name
@@ -144,9 +137,8 @@ func (t reportTail) total(name string) int64 {
 	return 0
 }
 
-// auditSentence returns the result of an audit in one or two sentences.
 func auditSentence(t reportTail) string {
-	var all int64 // the number of resources of the Source that were compared
+	var all int64 // number of resources of the Source that were compared
 	for _, v := range destination.Verdicts {
 		if v != destination.VerdictExtra {
 			all += t.total(string(v))
@@ -170,18 +162,17 @@ func firstSentence(t reportTail, all int64) string {
 	case t.Status == "not-in-sync":
 		return "It could not be shown that the mirror is a true copy: documents of the Source could not be used."
 	case t.Status == "partial":
-		return fmt.Sprintf("Everything that could be compared is the same, %s, but part of the Source could not be compared.", resources(all))
+		return fmt.Sprintf("No difference was found in %s, but part of the Source could not be compared.", resources(all))
 	case all == 0:
 		return "The mirror is a true copy of the Source, which lists no resources."
 	case t.total(string(destination.VerdictUnverifiable)) > 0:
 		return fmt.Sprintf("The mirror holds %s of the Source, and no difference was found.", copyOf)
 	case t.total("unread") > 0:
-		return fmt.Sprintf("The mirror is a complete copy of %s of the Source; for %s of them size and time were compared, not every byte.", copyOf, humanize.Comma(t.total("unread")))
+		return fmt.Sprintf("The mirror is a complete copy of %s of the Source; for %s of them only size and time were compared.", copyOf, humanize.Comma(t.total("unread")))
 	}
 	return fmt.Sprintf("The mirror is a complete and exact copy of %s of the Source: every byte was read and compared.", copyOf)
 }
 
-// wrongSentence says how many resources are different; "" if none are.
 func wrongSentence(t reportTail, all int64) string {
 	var parts []string
 	for _, w := range []struct {

@@ -13,7 +13,7 @@ func TestAuditSentence(t *testing.T) {
 		{"in-sync", counts{"same": 4012}, "The mirror is a complete and exact copy of all 4,012 resources of the Source: every byte was read and compared."},
 		{"in-sync", counts{"same": 1}, "The mirror is a complete and exact copy of the 1 resource of the Source: every byte was read and compared."},
 		{"in-sync", counts{}, "The mirror is a true copy of the Source, which lists no resources."},
-		{"in-sync", counts{"same": 4012, "unread": 4000}, "The mirror is a complete copy of all 4,012 resources of the Source; for 4,000 of them size and time were compared, not every byte."},
+		{"in-sync", counts{"same": 4012, "unread": 4000}, "The mirror is a complete copy of all 4,012 resources of the Source; for 4,000 of them only size and time were compared."},
 		{"in-sync", counts{"same": 4000, "unverifiable": 12}, "The mirror holds all 4,012 resources of the Source, and no difference was found. 12 could not be verified."},
 		{"not-in-sync", counts{"same": 4008, "missing": 3, "different": 1}, "The mirror is not a true copy of the Source: of 4,012 resources, 3 are missing in the mirror and 1 is different."},
 		{
@@ -22,7 +22,7 @@ func TestAuditSentence(t *testing.T) {
 		},
 		{"not-in-sync", counts{"same": 1, "extra": 1}, "The mirror is not a true copy of the Source: 1 resource is in the mirror but no longer at the Source."},
 		{"not-in-sync", counts{}, "It could not be shown that the mirror is a true copy: documents of the Source could not be used."},
-		{"partial", counts{"same": 7}, "Everything that could be compared is the same, 7 resources, but part of the Source could not be compared."},
+		{"partial", counts{"same": 7}, "No difference was found in 7 resources, but part of the Source could not be compared."},
 	} {
 		tail := reportTail{Status: c.status}
 		for name, n := range c.counts {

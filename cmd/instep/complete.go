@@ -15,8 +15,8 @@ import (
 	"instep/transfer"
 )
 
-// choices are the values that flags accept, by the name of the flag. They contain only flags for
-// which no other value is valid.
+// choices lists the valid values of flags, by the name of the flag. Flags that also accept other
+// values are not in this list.
 var choices = map[string][]string{
 	"prefer":     {string(destination.PreferList), string(destination.PreferDump)},
 	"duplicates": {string(transfer.DuplicatesFirst), string(transfer.DuplicatesLast), string(transfer.DuplicatesNever)},
@@ -25,13 +25,10 @@ var choices = map[string][]string{
 	"show":       {"robots", "html"},
 }
 
-// formats are the values of --format for each command.
 var formats = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
 
-// choose returns an error if a flag has a value that is not among its choices.
 func choose(flag, value string) error { return chooseAmong(flag, value, choices[flag]) }
 
-// chooseIfSet is like choose for a flag whose default is an empty value.
 func chooseIfSet(flag, value string) error {
 	if value == "" {
 		return nil
@@ -46,8 +43,8 @@ func chooseAmong(flag, value string, among []string) error {
 	return usagef("--%s %q: expected %s", flag, value, english.WordSeries(among, "or"))
 }
 
-// chooseFormat checks the value of --format of a command. The value json has the same effect as
-// --json. The formats html and sarif cannot be combined with --json.
+// chooseFormat checks the value of --format. The value json has the same effect as --json, and
+// the values html and sarif exclude --json.
 func (a *app) chooseFormat(command, value string) error {
 	if err := chooseAmong("format", value, formats[command]); err != nil {
 		return err
@@ -59,8 +56,7 @@ func (a *app) chooseFormat(command, value string) error {
 	return nil
 }
 
-// valuesOf returns the values with which a shell completes a flag.
-func valuesOf(cmd *cobra.Command, flag string) []string {
+func completionValues(cmd *cobra.Command, flag string) []string {
 	switch flag {
 	case "hash":
 		return []string{"sha-256", "sha-256,md5", "sha-384", "sha-512", "md5", "sha-1", "sha-224"}
@@ -89,24 +85,22 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 	return choices[flag]
 }
 
-// completeFlags registers shell completions for the flags of a command and its subcommands.
 func (a *app) completeFlags(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		a.completeFlags(cmd)
 	}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if complete := a.completion(root, f); complete != nil {
-			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // the error is impossible, since the flag has no completion yet
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // no error is possible, because the flag has no completion function yet
 		}
 	})
 }
 
 type completionFunc = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completion returns how a shell completes the value of a flag: from fixed values, rules,
-// runs, files or directories. It returns nil for a boolean flag.
+// completion returns nil for a boolean flag, because such a flag has no value to complete.
 func (a *app) completion(cmd *cobra.Command, f *pflag.Flag) completionFunc {
-	if values := valuesOf(cmd, f.Name); len(values) > 0 {
+	if values := completionValues(cmd, f.Name); len(values) > 0 {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	}
 	switch kind, _ := pflag.UnquoteUsage(f); {
@@ -133,7 +127,6 @@ func completeRules(_ *cobra.Command, _ []string, begin string) (ids []string, _ 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeRuns lists the runs of the mirror that is named on the command line.
 func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		state, _ := cmd.Flags().GetString("state")

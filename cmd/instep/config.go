@@ -16,7 +16,6 @@ import (
 	"instep/source"
 )
 
-// siteConfig is the configuration of a site for publish, record and serve.
 type siteConfig struct {
 	BaseURL string      `yaml:"base_url"`
 	Dir     string      `yaml:"dir"`
@@ -28,7 +27,6 @@ type siteConfig struct {
 	Sets    []setConfig `yaml:"sets"`
 }
 
-// aboutConfig are the texts for people about a Source or set.
 type aboutConfig struct {
 	Title       string `yaml:"title"`
 	Description string `yaml:"description"`
@@ -36,7 +34,6 @@ type aboutConfig struct {
 	Licence     string `yaml:"licence"`
 }
 
-// setConfig is the configuration of a set of resources.
 type setConfig struct {
 	Name          string        `yaml:"name"`
 	Title         string        `yaml:"title"`
@@ -66,21 +63,18 @@ type setConfig struct {
 	From          fromConfig    `yaml:"from"`
 }
 
-// ruleConfig is a rule for the files whose path matches a glob: it says what their entries in
-// the documents contain.
+// ruleConfig describes the entries of the files whose path matches a glob.
 type ruleConfig struct {
 	Match      string       `yaml:"match"`
 	Type       string       `yaml:"type"`
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are relations of links. Entries that are copied from a mirror keep their links
-	// that have one of these relations.
+	// KeepLinks are the relations of the links that an entry copied from a mirror keeps.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig is a link that a rule adds to the entries of files. Its keys have the meanings of
-// the fields of scan.Link.
+// linkConfig has the fields of scan.Link, to which it is converted.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`
@@ -97,7 +91,7 @@ func (r ruleConfig) rule() scan.Rule {
 	return rule
 }
 
-// groupConfig groups files whose path a glob matches. Each group gets a Resource Map.
+// groupConfig groups the files whose path matches a glob. Each group gets a Resource Map.
 type groupConfig struct {
 	Match   string `yaml:"match"`
 	Name    string `yaml:"name"`
@@ -113,7 +107,6 @@ func (s *setConfig) aggregations() []aggregate.Rule {
 	return rules
 }
 
-// choice returns the conditions that say which files belong to a set.
 func (s *setConfig) choice() scan.Choice {
 	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles, LinkFiles: s.LinkFiles}
 }
@@ -126,7 +119,6 @@ func (s *setConfig) rules() []scan.Rule {
 	return rules
 }
 
-// dumpsConfig switches Resource Dumps and Change Dumps on, and has their options.
 type dumpsConfig struct {
 	On          bool     `yaml:"-"`
 	Every       duration `yaml:"every"`
@@ -140,7 +132,6 @@ func (d *dumpsConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&d.On, n, (*plain)(d))
 }
 
-// archiveConfig switches archives on, and says how long they offer earlier documents.
 type archiveConfig struct {
 	On    bool     `yaml:"-"`
 	Every duration `yaml:"every"`
@@ -155,7 +146,8 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean or a mapping of options. A mapping has the same effect as true.
+// decodeSwitch decodes a boolean into on, or a mapping of options into mapping. A mapping sets on
+// to true.
 func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, on)
@@ -164,8 +156,7 @@ func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	return yaml.NodeToValue(n, mapping, yaml.Strict())
 }
 
-// duration is a time.Duration that a configuration file contains in the form that parseDuration
-// reads.
+// duration is a time.Duration in a configuration file, written as parseDuration reads it.
 type duration time.Duration
 
 // UnmarshalYAML reads a duration such as 90s, 24h, 30d, 2w or 1y.
@@ -179,12 +170,12 @@ func (d *duration) set(text string) error {
 
 func (d duration) String() string { return formatDuration(time.Duration(d)) }
 
-// retention is a duration for which versions are kept, or publish.KeepAll.
+// retention is how long earlier versions of resources are kept: a duration, or publish.KeepAll.
 type retention time.Duration
 
 const retainAll = "all"
 
-// UnmarshalYAML reads a duration, or all, true or false.
+// UnmarshalYAML reads a duration, "all", true or false.
 func (r *retention) UnmarshalYAML(n ast.Node) error { return decodeText(r, n) }
 
 func (r *retention) set(text string) error {
@@ -211,8 +202,7 @@ func (r retention) String() string {
 	return formatDuration(time.Duration(r))
 }
 
-// size is a number of bytes that a configuration file contains in the form that parseBytes
-// reads.
+// size is a number of bytes in a configuration file, written as parseBytes reads it.
 type size int64
 
 // UnmarshalYAML reads a number of bytes with or without a unit.
@@ -234,7 +224,6 @@ func (s size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// decodeText decodes a value that is written as a text or a number in YAML.
 func decodeText(value interface{ set(string) error }, n ast.Node) error {
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil {
@@ -246,7 +235,6 @@ func decodeText(value interface{ set(string) error }, n ast.Node) error {
 	return nil
 }
 
-// splitList splits a list at commas.
 func splitList(text string) (list []string) {
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
@@ -256,4 +244,4 @@ func splitList(text string) (list []string) {
 	return list
 }
 
-func (c aboutConfig) about() source.About { return source.About(c) }
+func (c aboutConfig) toAbout() source.About { return source.About(c) }

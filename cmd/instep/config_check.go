@@ -49,8 +49,7 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// check validates a configuration without reading the files of the site. It also normalises the
-// base URL.
+// check validates a configuration without the files of the site, and normalises BaseURL.
 func (c *configuration) check() (err error) {
 	if c.BaseURL == "" {
 		return c.errorAt("base_url", errors.New("expected the URL at which the directory is served, found no value"))
@@ -58,7 +57,7 @@ func (c *configuration) check() (err error) {
 	if c.BaseURL, err = source.ParseBaseURL(c.BaseURL); err != nil {
 		return c.errorAt("base_url", err)
 	}
-	if err := c.recognise(); err != nil {
+	if err := c.recogniseMirror(); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -77,13 +76,13 @@ func (c *configuration) check() (err error) {
 	}
 	site := c.site()
 	if site.Dir == "" && site.Out == "" {
-		site.Dir = "." // any directory: the real one is an argument of publish, and unknown here
+		site.Dir = "." // a placeholder, because the directory is an argument of publish and unknown here
 	}
 	return c.locate(site.Check())
 }
 
-// locate takes an error about an option, and adds to it the place where the value of the option
-// was given.
+// locate adds to an error about an option the place where the option was set: a line of the file,
+// a flag or an environment variable.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
 	if !errors.As(err, &oe) {
@@ -98,7 +97,7 @@ func (c *configuration) locate(err error) error {
 			return c.errorAt(o.key, found)
 		}
 		for i := range c.Sets {
-			if strings.Contains(show(o.set(&c.Sets[i])), oe.Value) {
+			if strings.Contains(formatValue(o.set(&c.Sets[i])), oe.Value) {
 				return c.errorAt(setKey(i, o.key), found)
 			}
 		}
@@ -121,16 +120,16 @@ func (c *configuration) locate(err error) error {
 func (c *configuration) checkSet(i int) error {
 	s := &c.Sets[i]
 	if !slices.Contains([]string{"", profile11, profile10, profileBoth}, s.Profile) {
-		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected both, 1.0 or 1.1 (with quotes in a file), found %q", s.Profile))
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected \"1.1\", \"1.0\" or \"both\" (with quotes in a file), found %q", s.Profile))
 	}
 	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
-		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("the set has no dumps: switch dumps on with --dump, or with the key dumps in the file"))
+		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("the set has no dumps: switch dumps on with --dump, or with the key \"dumps\" in the file"))
 	}
 	if s.Archive.Count < 0 {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
-	if s.LinkFiles && len(s.From.given()) > 0 {
-		return c.errorAt(setKey(i, "link_files"), errors.New("expected a set of files in a directory, but its resources are listed elsewhere (from)"))
+	if s.LinkFiles && len(s.From.givenKeys()) > 0 {
+		return c.errorAt(setKey(i, "link_files"), errors.New("link files belong to the files of a directory, but the resources of this set are listed elsewhere (from)"))
 	}
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
@@ -150,7 +149,7 @@ func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error
 	if r.Type != "" && !isMediaType(r.Type) {
 		return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))
 	}
-	if strings.ContainsFunc(r.Encoding, notOfACoding) {
+	if strings.ContainsFunc(r.Encoding, invalidInCoding) {
 		return c.errorAt(key+".encoding", fmt.Errorf("expected a content coding such as gzip or br, found %q", r.Encoding))
 	}
 	if f := r.rule().ChangeFreq; f != "" && !f.Known() {
@@ -164,7 +163,6 @@ func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error
 	return nil
 }
 
-// checkLink returns an error if a link of a rule is invalid.
 func (s *setConfig) checkLink(l *linkConfig) error {
 	link := scan.Link(*l)
 	switch {
@@ -172,8 +170,8 @@ func (s *setConfig) checkLink(l *linkConfig) error {
 		return fmt.Errorf("expected a registered relation such as describedby, or a URI, found %q", l.Rel)
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
-	case link.OfSet() && len(s.From.given()) > 0:
-		return fmt.Errorf("href %q: expected a URI, because a set with from: has no files to which a path could lead", l.Href)
+	case link.OfSet() && len(s.From.givenKeys()) > 0:
+		return fmt.Errorf("href %q: expected a URI; a path can lead only to a file, and the resources of this set are listed elsewhere (from)", l.Href)
 	}
 	return link.Check()
 }
@@ -183,13 +181,11 @@ func isMediaType(text string) bool {
 	return err == nil && strings.Contains(text, "/")
 }
 
-// notOfACoding reports whether a rune is not allowed in the name of a content coding.
-func notOfACoding(r rune) bool {
+func invalidInCoding(r rune) bool {
 	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' && r != '.'
 }
 
-// printConfiguration prints each value of a configuration and its origin. It leaves out values
-// that are not set and have no default.
+// printConfiguration leaves out values that are not set and have no default.
 func (a *app) printConfiguration(c *configuration) {
 	row := func(key, value, fallback string) {
 		from := c.origins[key]
@@ -204,13 +200,13 @@ func (a *app) printConfiguration(c *configuration) {
 	}
 	for _, o := range options {
 		if o.site != nil {
-			row(o.key, show(o.site(&c.siteConfig)), o.fallback)
+			row(o.key, formatValue(o.site(&c.siteConfig)), o.fallback)
 		}
 	}
 	for i := range c.Sets {
 		for _, o := range options {
 			if o.set != nil {
-				row(setKey(i, o.key), show(o.set(&c.Sets[i])), o.fallback)
+				row(setKey(i, o.key), formatValue(o.set(&c.Sets[i])), o.fallback)
 			}
 		}
 		for n, r := range c.Sets[i].Rules {
@@ -225,7 +221,7 @@ func (a *app) printConfiguration(c *configuration) {
 				row(key+"rel", l.Rel, "")
 				row(key+"href", l.Href, "")
 				row(key+"type", l.Type, "")
-				row(key+"pri", show(&l.Pri), "")
+				row(key+"pri", formatValue(&l.Pri), "")
 			}
 		}
 		for n, r := range c.Sets[i].Aggregations {

@@ -15,10 +15,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxConfigBytes is the largest size of a configuration file.
 const maxConfigBytes = 1 << 20
 
-// configError reports an invalid configuration file.
 type configError struct {
 	file string
 	line int // the line of the error in the file; 0 if the error is about the whole file
@@ -34,15 +32,13 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configFile is the content of a configuration file.
 type configFile struct {
 	name string
 	siteConfig
 	lines map[string]int // the line of each key in the file; the keys have forms such as base_url and sets[0].name
 }
 
-// readConfigFile reads a configuration file. Relative paths in the file are relative to the
-// directory of the file.
+// readConfigFile resolves relative paths in the file against the directory of the file.
 func readConfigFile(name string) (*configFile, error) {
 	r, err := os.Open(name)
 	var pe *fs.PathError
@@ -70,13 +66,13 @@ func readConfigFile(name string) (*configFile, error) {
 		}
 	}
 	for i := range f.Sets {
-		f.Sets[i].From.relativeTo(filepath.Dir(name))
+		f.Sets[i].From.resolvePaths(filepath.Dir(name))
 	}
 	return f, nil
 }
 
-// parseConfig parses the text of a configuration file. Some malformed texts make the YAML parser
-// panic; parseConfig returns such a panic as an error.
+// parseConfig also returns an error if the YAML parser panics, as it does for some malformed
+// texts.
 func parseConfig(name string, text []byte) (f *configFile, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -108,7 +104,6 @@ func parseConfig(name string, text []byte) (f *configFile, err error) {
 	return f, nil
 }
 
-// yamlError converts an error of the YAML parser or decoder to a configError.
 func yamlError(name string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
@@ -125,7 +120,6 @@ func yamlError(name string, err error) error {
 	return &configError{name, line, errors.New(ye.GetMessage())}
 }
 
-// kindName describes a Go type in words of YAML.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -140,14 +134,13 @@ func kindName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keyWalk collects the lines of all keys of a configuration file. It refuses anchors, aliases
-// and keys without a value.
+// keyWalk collects the line of each key. It refuses anchors, aliases and keys without a value.
 type keyWalk struct {
 	f   *configFile
 	err error
 }
 
-// Visit collects the line of a key, or refuses the node.
+// Visit implements ast.Visitor.
 func (w *keyWalk) Visit(n ast.Node) ast.Visitor {
 	if w.err != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 // option is a value of the configuration: a key of the file, and usually also a flag and an
 // environment variable. If the key belongs to a set, the flag sets the value for all sets.
 type option struct {
-	key      string // the key in the file; a key of a set has no sets[N] before it
+	key      string // the key in the file, without sets[N] if it is a key of a set
 	flag     string // the name of the flag; "" if there is no flag
 	usage    string
 	fallback string // a description of the default value
@@ -24,7 +24,7 @@ type option struct {
 var options = []option{
 	{key: "base_url", flag: "base-url", usage: "`URL` at which DIR is served (required the first time)", site: func(c *siteConfig) any { return &c.BaseURL }},
 	{key: "dir", site: func(c *siteConfig) any { return &c.Dir }},
-	{key: "out", flag: "out", usage: "write the documents below this `DIR` instead of into DIR", fallback: "dir", site: func(c *siteConfig) any { return &c.Out }},
+	{key: "out", flag: "out", usage: "`DIR` into which the documents are written (default: the directory of the resources)", fallback: "dir", site: func(c *siteConfig) any { return &c.Out }},
 	{key: "state", flag: "state", usage: "keep the state between runs in `DIR` (default: in the user's state directory)", fallback: "in the user's state directory", site: func(c *siteConfig) any { return &c.State }},
 	{key: "hash", flag: "hash", usage: "compute these `DIGESTS`: sha-256, md5, sha-1, sha-224, sha-384, sha-512 (default sha-256)", fallback: "sha-256", site: func(c *siteConfig) any { return &c.Hash }},
 	{key: "workers", flag: "workers", usage: "read `N` files at a time (default: one for each processor)", fallback: "one for each processor", site: func(c *siteConfig) any { return &c.Workers }},
@@ -41,22 +41,22 @@ var options = []option{
 	{key: "include", flag: "include", usage: "publish only files that match this `GLOB`, as in .gitignore: *.png, /x.png, a/ (repeatable)", fallback: "all files", set: func(s *setConfig) any { return &s.Include }},
 	{key: "exclude", flag: "exclude", usage: "leave out files and directories that match this `GLOB` (repeatable)", set: func(s *setConfig) any { return &s.Exclude }},
 	{key: "assume_unchanged", flag: "assume-unchanged", usage: "do not read files and directories that match this `GLOB`: they stay published as they are (repeatable)", set: func(s *setConfig) any { return &s.Assume }},
-	{key: "all_files", flag: "all-files", usage: "also publish what systems and editors leave behind: Thumbs.db, desktop.ini, ~$*, *~, #*#", fallback: "false", set: func(s *setConfig) any { return &s.AllFiles }},
+	{key: "all_files", flag: "all-files", usage: "also publish files that systems and editors leave behind: Thumbs.db, desktop.ini, ~$*, *~, #*#", fallback: "false", set: func(s *setConfig) any { return &s.AllFiles }},
 	{key: "link_files", flag: "link-files", usage: "read the links of a file NAME from a file NAME.links.json, which is not published itself", fallback: "false", set: func(s *setConfig) any { return &s.LinkFiles }},
 	{key: "max_entries", flag: "max-entries", usage: "write at most `N` entries to a document of a Resource List (default and upper bound: 50000)", fallback: "50000", set: func(s *setConfig) any { return &s.MaxEntries }},
 	{key: "change_list_max", flag: "change-list-max", usage: "begin a new Change List when the open one has `N` changes (default 5000)", fallback: "5000", set: func(s *setConfig) any { return &s.ChangeListMax }},
-	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by the number of changes only", set: func(s *setConfig) any { return &s.RotateEvery }},
+	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "only when change_list_max is reached", set: func(s *setConfig) any { return &s.RotateEvery }},
 	{key: "rebase_every", flag: "rebase-every", usage: "write a new Resource List when the present one is older than this `TIME`", fallback: "when many resources have changed", set: func(s *setConfig) any { return &s.RebaseEvery }},
 	{key: "keep_changes", flag: "keep-changes", usage: "offer closed Change Lists for at least this `TIME` (default 30d)", fallback: "30d", set: func(s *setConfig) any { return &s.KeepChanges }},
 	{key: "keep_versions", flag: "keep-versions", usage: "offer each earlier state of a resource at its own URI, for this `TIME` after the state ended (--keep-versions=1y), or for ever if no time is given (see \"instep help links\")", fallback: "none", set: func(s *setConfig) any { return &s.KeepVersions }},
 	{key: "timegates", flag: "timegates", usage: "with --keep-versions: also add links to the TimeGates and TimeMaps that \"instep serve -c\" provides", fallback: "false", set: func(s *setConfig) any { return &s.TimeGates }},
-	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "5 or 10 % of a set, whichever is more, and never more than half of it", set: func(s *setConfig) any { return &s.MaxDelete }},
-	{key: "profile", flag: "profile", usage: "write changes as readers of this `VERSION` of the standard expect: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
+	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions of resources", fallback: "5 or 10 % of a set, whichever is more, and never more than half of it", set: func(s *setConfig) any { return &s.MaxDelete }},
+	{key: "profile", flag: "profile", usage: "write changes as readers of this `VERSION` of the standard expect them: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
 	{key: "fixed_changes", flag: "fixed-changes", usage: "add a Change List whose URI never changes, for programs that poll one URI", fallback: "false", set: func(s *setConfig) any { return &s.FixedChanges }},
 	{key: "patches", flag: "patches", usage: "also publish patches of changed resources, if a patch is smaller than half of its resource; the state keeps a copy of each resource for that", fallback: "false", set: func(s *setConfig) any { return &s.Patches }},
 	{key: "dumps", flag: "dump", usage: "also publish the resources in packages: a Resource Dump and Change Dumps", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.On }},
 	{key: "dumps.every", fallback: "when many resources have changed", set: func(s *setConfig) any { return &s.Dumps.Every }},
-	{key: "dumps.package_size", flag: "package-size", usage: "put resources of this total `SIZE`, such as 500MB, into a package (default 1GiB)", fallback: "1GiB", set: func(s *setConfig) any { return &s.Dumps.PackageSize }},
+	{key: "dumps.package_size", flag: "package-size", usage: "total `SIZE` of the resources in a package, such as 500MB (default 1GiB)", fallback: "1GiB", set: func(s *setConfig) any { return &s.Dumps.PackageSize }},
 	{key: "dumps.on_demand", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.OnDemand }},
 	{key: "archive", flag: "archive", usage: "keep offering earlier lists and dumps, in archives", fallback: "false", set: func(s *setConfig) any { return &s.Archive.On }},
 	{key: "archive.every", fallback: "each", set: func(s *setConfig) any { return &s.Archive.Every }},
@@ -84,14 +84,13 @@ var options = []option{
 	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
 
-// addOptions adds the flags for the options of a configuration to a command.
 func addOptions(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	for _, o := range options {
 		if o.flag == "" {
 			continue
 		}
-		switch o.sample().(type) {
+		switch o.zeroValue().(type) {
 		case *bool:
 			fs.Bool(o.flag, false, o.usage)
 		case *[]string:
@@ -105,28 +104,25 @@ func addOptions(cmd *cobra.Command) {
 	}
 }
 
-// sample returns a pointer to a zero value of the option's type.
-func (o option) sample() any {
+func (o option) zeroValue() any {
 	if o.set != nil {
 		return o.set(&setConfig{})
 	}
 	return o.site(&siteConfig{})
 }
 
-// variable returns the name of the option's environment variable.
-func (o option) variable() string {
+func (o option) envName() string {
 	return "INSTEP_" + strings.ToUpper(strings.ReplaceAll(o.flag, "-", "_"))
 }
 
-// configuration is the effective configuration: the values of the file, overridden by those of
-// the environment and the command line.
+// configuration has the values of the configuration file, overridden by those of the environment
+// and the command line.
 type configuration struct {
 	siteConfig
 	file    *configFile       // the configuration file; nil if no file is given
 	origins map[string]string // the origin of each value, by key; a value without an origin is the default
 }
 
-// errorAt returns an error about the value of a key. The error says where the value was given.
 func (c *configuration) errorAt(key string, err error) error {
 	switch from := c.origins[key]; {
 	case from == "" && c.file != nil:
@@ -136,12 +132,12 @@ func (c *configuration) errorAt(key string, err error) error {
 	case strings.HasPrefix(from, fromFile):
 		return &configError{c.file.name, c.file.lines[key], fmt.Errorf("%s: %w", key, err)}
 	default:
-		return usagef("%s: %v", name(from), err)
+		return usagef("%s: %v", originName(from), err)
 	}
 }
 
-// The origin of a value begins with one of these texts. Then comes the place where the value was
-// given, such as the name of the flag.
+// The origin of a value is one of these prefixes, followed by the line in the file or by the name
+// of the flag, environment variable or argument.
 const (
 	fromFlag        = "flag "
 	fromEnvironment = "environment "
@@ -149,14 +145,13 @@ const (
 	fromArgument    = "argument "
 )
 
-// name returns the part of an origin that follows its first word, such as the name of the flag.
-func name(from string) string {
+func originName(from string) string {
 	_, name, _ := strings.Cut(from, " ")
 	return name
 }
 
-// configure returns the configuration from a file, if one is given, the environment and the
-// flags of cmd. If the file names no sets, the configuration has one set with the given name.
+// configure merges the configuration file, if there is one, the environment and the flags of cmd.
+// If the file names no sets, the configuration has one set, which is named by set.
 func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	c := &configuration{origins: map[string]string{}}
 	if file != "" {
@@ -176,7 +171,7 @@ func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 		if o.flag == "" {
 			continue
 		}
-		if texts, origin := o.given(cmd); texts != nil {
+		if texts, origin := o.givenTexts(cmd); texts != nil {
 			if err := c.assign(o, texts, origin); err != nil {
 				return nil, err
 			}
@@ -185,25 +180,23 @@ func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	return c, nil
 }
 
-// given returns the value of an option on the command line, or else in the environment.
-func (o option) given(cmd *cobra.Command) (texts []string, origin string) {
+func (o option) givenTexts(cmd *cobra.Command) (texts []string, origin string) {
 	if f := cmd.Flags().Lookup(o.flag); f != nil && f.Changed {
 		if list, err := cmd.Flags().GetStringArray(o.flag); err == nil {
 			return list, fromFlag + "--" + o.flag
 		}
 		return []string{f.Value.String()}, fromFlag + "--" + o.flag
 	}
-	if text, ok := os.LookupEnv(o.variable()); ok && text != "" {
-		return []string{text}, fromEnvironment + o.variable()
+	if text, ok := os.LookupEnv(o.envName()); ok && text != "" {
+		return []string{text}, fromEnvironment + o.envName()
 	}
 	return nil, ""
 }
 
-// assign sets an option of the site, or of each of its sets.
 func (c *configuration) assign(o option, texts []string, origin string) error {
 	put := func(key string, value any) error {
-		if err := assign(value, texts); err != nil {
-			return usagef("%s: %v", name(origin), err)
+		if err := setValue(value, texts); err != nil {
+			return usagef("%s: %v", originName(origin), err)
 		}
 		c.origins[key] = origin
 		return nil
@@ -219,11 +212,9 @@ func (c *configuration) assign(o option, texts []string, origin string) error {
 	return nil
 }
 
-// setKey returns the full key of an option of the set with index i.
 func setKey(i int, key string) string { return fmt.Sprintf("sets[%d].%s", i, key) }
 
-// assign parses texts, and stores the value in the variable to which the pointer points.
-func assign(pointer any, texts []string) (err error) {
+func setValue(pointer any, texts []string) (err error) {
 	switch p := pointer.(type) {
 	case *string:
 		*p = texts[0]
@@ -243,9 +234,8 @@ func assign(pointer any, texts []string) (err error) {
 	return nil
 }
 
-// show returns the value to which a pointer points, in the form that it has in a configuration
-// file. It returns "" for a zero value.
-func show(pointer any) string {
+// formatValue formats a value as in a configuration file, and a zero value as "".
+func formatValue(pointer any) string {
 	if reflect.ValueOf(pointer).Elem().IsZero() {
 		return ""
 	}

@@ -9,11 +9,10 @@ import (
 	"instep/source"
 )
 
-// site returns the publish.Site for a checked configuration. Its State is "" if the
-// configuration names none.
+// site leaves State empty if the configuration names no state directory.
 func (c *configuration) site() publish.Site {
 	site := publish.Site{
-		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
+		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.toAbout(), Workers: c.Workers,
 	}
 	for _, text := range c.Hash {
 		for _, h := range splitList(text) {
@@ -25,7 +24,7 @@ func (c *configuration) site() publish.Site {
 		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.BaseURL, c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
-	if c.file == nil { // without a configuration file, texts that are not given stay those of the last publication
+	if c.file == nil { // without a configuration file, texts that no flag sets stay as they were published last
 		for _, o := range options {
 			if field, ok := strings.CutPrefix(o.key, "source."); ok && c.origins[o.key] == "" {
 				site.Recall = append(site.Recall, field)
@@ -35,7 +34,7 @@ func (c *configuration) site() publish.Site {
 	return site
 }
 
-// Values of the key profile, which are the versions of the standard that readers expect.
+// Values of the key "profile": the version of the standard that readers of the Source expect.
 const (
 	profile11   = "1.1"
 	profile10   = "1.0"
@@ -45,8 +44,7 @@ const (
 // onDemandPath is the path below the base URL to which requests for packages are sent.
 const onDemandPath = "resourcesync/on-demand"
 
-// publishSet returns the publish.Set for the configuration of a set. The base URL must end in
-// "/".
+// publishSet requires a base URL that ends in "/".
 func (s *setConfig) publishSet(base string) publish.Set {
 	set := publish.Set{
 		Name: s.Name, Choice: s.choice(), Rules: s.rules(), Aggregations: s.aggregations(),

@@ -16,7 +16,6 @@ import (
 	"instep/internal/where"
 )
 
-// sourceFlags are the flags of commands that read a Source.
 type sourceFlags struct {
 	accessFlags
 	sets, include, exclude, types []string
@@ -33,8 +32,6 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags are flags that say to which hosts a command may connect, how, and with which
-// credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
@@ -47,11 +44,11 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also fetch documents and resources from this `ORIGIN`, such as https://files.example.org (repeatable)")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to the private address `HOST:PORT` (repeatable)")
-	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
+	fs.StringVar(&f.ca, "ca", "", "trust the certificate authorities in this PEM `FILE` instead of those of the system")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	fs.StringVar(&f.userAgent, "user-agent", "", "`TEXT` by which requests identify the user, such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
 	f.retries = fs.Int("retries", 3, "repeat a request that failed temporarily up to `N` times")
-	timeVar(fs, &f.timeout, "timeout", 0, "give up a request after this `TIME` without a response, or without further bytes of its body (default: 30s and 60s)")
+	timeVar(fs, &f.timeout, "timeout", 0, "give up a request after this `TIME` without a response, or without further bytes of its body (default: 30s for the response, 60s for further bytes)")
 	f.secretFlags.register(cmd)
 }
 
@@ -65,26 +62,24 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "choose only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "if a resource has alternate representations, choose the one of this `MEDIA/TYPE` (repeatable, in order of preference)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also choose the metadata of resources that --include and --type choose; --only-profile then limits only this metadata")
-	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record has this text at this path, `XPATH=VALUE`, or anything at all there, XPATH (repeatable; all conditions must hold)")
+	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record has the text VALUE at the path XPATH: `XPATH=VALUE`; with XPATH alone, any text (repeatable; all conditions must hold)")
 	fs.IntVar(&f.workers, "workers", 4, "transfer `N` resources of a host at a time, and fewer while the host is too busy")
-	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or better proves, and documents without errors")
+	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or stronger digest proves, and documents without errors")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to Resource Maps: mirror the resources that they aggregate")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, outside of all mirrors, instead of in .instep inside the mirror")
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	f.registerHosts(cmd)
 }
 
-// registerHosts registers the flags about hosts and connections.
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.rate, "rate", "", "send at most this many requests to a host, as `N/s`")
+	fs.StringVar(&f.rate, "rate", "", "limit the requests to each host to this rate, `N/s`")
 	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M")
 }
 
 const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB); a document may have 1,000,000 entries, or 5,000 for each MB if that is more"
 
-// limitFlags are the flags that limit how much a run transfers and how long it takes.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
@@ -95,37 +90,34 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// left returns how much of --max-time remains to a run that has already taken the given time. It
-// returns 0 if there is no --max-time.
-func (f *limitFlags) left(taken time.Duration) time.Duration {
+// remainingTime returns 0 if there is no --max-time. If no time is left it returns 1 ns, because
+// 0 means that there is no limit.
+func (f *limitFlags) remainingTime(elapsed time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
 	}
-	return max(f.maxTime-taken, 1)
+	return max(f.maxTime-elapsed, 1)
 }
 
-// traffic counts the requests of a command and the bytes that it receives.
 type traffic struct {
 	requests, bytes atomic.Int64
 	url             atomic.Pointer[string] // the URL of the last response
 }
 
-// observe counts a request and stores its URL.
 func (t *traffic) observe(e fetch.Event) {
 	t.requests.Add(1)
 	t.url.Store(&e.URL)
 }
 
-// lastName returns the path of the last response's URL; "" if there was no response.
-func (t *traffic) lastName() string {
+func (t *traffic) lastPath() string {
 	if uri := t.url.Load(); uri != nil {
-		return nameInWork(*uri)
+		return urlPath(*uri)
 	}
 	return ""
 }
 
-// connect returns a client for a Source. The host of the Source may have a private address,
-// because the user named it.
+// connect returns a client that trusts the host of the Source even at a private address, because
+// the user named this host.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	c, err := a.newClient(source, f, t)
 	if err != nil {
@@ -134,7 +126,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 	return c, c.TrustSource(ctx, source)
 }
 
-// newClient returns a client with the credentials for a Source.
+// newClient returns a client that refuses private addresses, unless --allow-private names them.
 func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	o, err := a.clientOptions(source, f)
 	if err != nil {
@@ -158,7 +150,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the text of the error contains the URI, but no password
+		return o, usagef("SOURCE: %v", err) // the error quotes the URI without its password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)
@@ -175,7 +167,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		PerHost:      f.workers,
 		Total:        max(f.workers, 32),
 	}
-	if err := f.requests(&o); err != nil {
+	if err := f.setRequestOptions(&o); err != nil {
 		return o, err
 	}
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
@@ -197,9 +189,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// requests takes the number of retries, the time-outs and the User-Agent from the flags, and
-// sets them in o.
-func (f *accessFlags) requests(o *fetch.Options) error {
+func (f *accessFlags) setRequestOptions(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent
 	}
@@ -218,8 +208,7 @@ func (f *accessFlags) requests(o *fetch.Options) error {
 	return nil
 }
 
-// readAuthorities reads the certificates in a file. If no file is given it returns nil, which
-// means that the certificates of the system are used.
+// readAuthorities returns nil if file is "". Then the certificates of the system are used.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -60,11 +60,11 @@ func (a *app) convertCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&f.out, "out", "o", "", "write the result to this `FILE` instead of standard output")
-	fs.StringVar(&f.dialect, "dialect", "auto", "dialect of FILE: auto, "+strings.Join(dialectNames(), ", ")+"; auto recognises all of them except 1.0")
+	fs.StringVar(&f.dialect, "dialect", "auto", fmt.Sprintf("dialect of FILE: auto, %s; auto recognises all of them except 1.0", strings.Join(dialectNames(), ", ")))
 	fs.StringVar(&f.baseURL, "base-url", "", "`URL` of FILE, against which relative URIs are resolved")
 	fs.StringVar(&f.up, "up", "", "`URL` of the document to which rel=\"up\" links, if FILE does not give one: the Capability List or, for a Capability List, the Source Description")
 	fs.StringVar(&f.at, "at", "", "`DATETIME` of the snapshot, if FILE does not give one")
-	fs.StringVar(&f.from, "from", "", "`DATETIME` from which on the changes are listed, if FILE does not give one")
+	fs.StringVar(&f.from, "from", "", "`DATETIME` from which the changes are listed, if FILE does not give one")
 	fs.BoolVar(&f.gzip, "gzip", false, "compress the result")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show the decisions of the conversion; write nothing")
 	return cmd
@@ -84,7 +84,6 @@ func dialectNames() []string {
 	return names
 }
 
-// convertOptions checks the flags and returns the options of the conversion.
 func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err error) {
 	if json && f.out == "" && !f.dryRun {
 		return o, usagef("the records of --json and the document can't both go to standard output: give --out FILE, or -n to see only the decisions")
@@ -110,8 +109,7 @@ func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err
 	return o, err
 }
 
-// absoluteURL parses the value of a flag that must be an absolute URL. It returns nil if the
-// value is empty.
+// absoluteURL parses the value of a flag, and returns nil for "".
 func absoluteURL(flag, value string) (*url.URL, error) {
 	if value == "" {
 		return nil, nil
@@ -151,7 +149,6 @@ func (a *app) convert(ctx context.Context, file string, f *convertFlags) (err er
 	return nil
 }
 
-// convertTo converts a document and writes the result to --out, standard output or nowhere.
 func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o convert.Options) (convert.Report, error) {
 	switch {
 	case f.dryRun:
@@ -167,7 +164,8 @@ func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o co
 	return rep, err
 }
 
-// inputError is an error of opening the FILE on the command line.
+// inputError marks an error of opening the FILE on the command line, because explain has a hint
+// for it.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
@@ -197,7 +195,6 @@ func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	return &document{r, f, stop}, nil
 }
 
-// document is the open FILE on the command line.
 type document struct {
 	*io.PipeReader
 	f    *os.File
@@ -209,7 +206,7 @@ func (d *document) Close() error {
 	return errors.Join(d.PipeReader.Close(), d.f.Close())
 }
 
-// openPart opens a file in the directory of a manifest, and none outside of that directory.
+// openPart opens a file in the directory of a manifest, and no file outside of it.
 func openPart(dir, path string) (io.ReadCloser, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -222,10 +219,9 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 	return f, root.Close()
 }
 
-// tellTimes is how many decisions of the same kind are printed; the others are only counted.
-const tellTimes = 20
+// maxRepeated is the largest number of decisions of the same kind that are printed.
+const maxRepeated = 20
 
-// decisions prints the decisions of a conversion.
 type decisions struct {
 	out   *output
 	name  string
@@ -233,9 +229,8 @@ type decisions struct {
 	order []*repeated
 }
 
-// repeated counts the decisions of one kind.
 type repeated struct {
-	first string // the text of the first decision of the kind
+	first string // text of the first decision of the kind
 	n     int64
 }
 
@@ -247,9 +242,9 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// Decisions are of the same kind if they have the same level, the same rule, and the same
-	// text before the first quotation mark. Errors are about single entries, so their texts
-	// always differ and do not count.
+	// Decisions are counted as one kind if they have the same level, the same rule, and the same
+	// text before the first quotation mark. The texts of errors always differ, so they do not
+	// count.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)
@@ -264,7 +259,7 @@ func (t *decisions) tell(d convert.Decision) {
 		t.kinds[kind] = r
 		t.order = append(t.order, r)
 	}
-	if r.n++; r.n > tellTimes && !t.out.verbose {
+	if r.n++; r.n > maxRepeated && !t.out.verbose {
 		return
 	}
 	if d.Level == convert.Error {
@@ -286,11 +281,10 @@ func (t *decisions) record(d convert.Decision) {
 	t.out.record(&r)
 }
 
-// end prints how many decisions of each kind were not printed.
 func (t *decisions) end() {
 	for _, r := range t.order {
-		if r.n > tellTimes && !t.out.verbose {
-			t.out.say("and %s more like this: %s", humanize.Comma(r.n-tellTimes), r.first)
+		if r.n > maxRepeated && !t.out.verbose {
+			t.out.say("and %s more like this: %s", humanize.Comma(r.n-maxRepeated), r.first)
 		}
 	}
 }
@@ -309,7 +303,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // the line goes to standard error, since the document goes to standard output
+		a.out.message(line) // to standard error, since the document goes to standard output
 		return
 	}
 	if f.out != "" && !f.dryRun {
@@ -318,7 +312,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	h := &rep.Header
 	r := documentRecord{
 		URI: name, Root: rootName(h.Root), Capability: string(h.Capability), Dialect: rep.Dialect.String(), Entries: num(rep.Entries),
-		At: moment(h.At), Completed: moment(h.Completed), From: moment(h.From), Until: moment(h.Until),
+		At: jsonTime(h.At), Completed: jsonTime(h.Completed), From: jsonTime(h.From), Until: jsonTime(h.Until),
 		Up: h.Link(resourcesync.RelUp), Index: h.Link(resourcesync.RelIndex),
 	}
 	if h.Capability.Known() {
@@ -335,6 +329,6 @@ func rootName(r resourcesync.Root) string {
 	return "urlset"
 }
 
-// moment formats a datetime for a JSON record, as the first moment that the datetime can mean.
-// It returns "" if the datetime is absent.
-func moment(d resourcesync.Datetime) string { return stamp(d.Time()) }
+// jsonTime formats the earliest moment that a datetime can mean, and returns "" if there is no
+// datetime.
+func jsonTime(d resourcesync.Datetime) string { return stamp(d.Time()) }

@@ -22,8 +22,8 @@ import (
 	"instep/fetch"
 )
 
-// secretFlags name files with credentials for a Source. No flag contains a secret itself,
-// because everybody on a machine can read command lines.
+// secretFlags name files with credentials for a Source. No flag contains a secret itself, because
+// everybody on a machine can read the command lines of all processes.
 type secretFlags struct {
 	netrc, bearer, header string
 	cert, key             string
@@ -38,13 +38,11 @@ func (f *secretFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: the file of --cert)")
 }
 
-// envBearer is the environment variable with a bearer token for the Source.
 const envBearer = "INSTEP_BEARER"
 
 // maxSecret is the largest size of a file with secrets, in bytes.
 const maxSecret = 1 << 20
 
-// credentials returns the credentials for a Source from all flags and their defaults.
 func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, error) {
 	var all []fetch.Credential
 	origins := append([]string{fetch.Origin(source)}, f.allowOrigin...)
@@ -79,13 +77,13 @@ func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, 
 	}
 	logins, err := a.logins(origins, f.netrc, all)
 	all = append(all, logins...)
-	a.warnOfClear(all)
+	a.warnUnencrypted(all)
 	return all, err
 }
 
-// bearer returns the token for the origin of the Source; "" if there is no token. A token from
-// the environment was not given for a particular Source, so it is sent only over encrypted
-// connections or to this machine, and only if there are no other credentials.
+// bearer returns "" if there is no token. A token from the environment was not given for a
+// particular Source, so it is sent only over encrypted connections or to this machine, and only
+// if there are no other credentials.
 func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (string, error) {
 	if file != "" {
 		text, err := a.readSecret("--bearer-file", file)
@@ -96,10 +94,10 @@ func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (s
 	}
 	env := strings.TrimSpace(os.Getenv(envBearer))
 	origin := fetch.Origin(source)
-	if env == "" || source.String() == discover.NoHost || authorized(others)[origin] {
+	if env == "" || source.String() == discover.NoHost || authorizedOrigins(others)[origin] {
 		return "", nil
 	}
-	if inClear(source) {
+	if isUnencrypted(source) {
 		a.out.warn(warningRecord{
 			Message: notSent("token of $"+envBearer, origin),
 			Hint:    "give the https URI of the Source; to send the token without encryption, name a file with the token with --bearer-file",
@@ -121,16 +119,16 @@ func oneToken(source, text string) (string, error) {
 	return token, nil
 }
 
-// inClear reports whether requests for a URL are sent unencrypted to another machine.
-func inClear(u *url.URL) bool {
+// isUnencrypted returns false for http to this machine, because such requests do not cross the
+// network.
+func isUnencrypted(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	addr, err := netip.ParseAddr(host)
 	here := err == nil && addr.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 	return u.Scheme == "http" && !here
 }
 
-// authorized returns the origins for which the credentials have an Authorization header.
-func authorized(all []fetch.Credential) map[string]bool {
+func authorizedOrigins(all []fetch.Credential) map[string]bool {
 	origins := map[string]bool{}
 	for _, cr := range all {
 		if u, err := fetch.Parse(cr.Origin); err == nil && cr.Header.Get("Authorization") != "" {
@@ -140,18 +138,18 @@ func authorized(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnOfClear warns about origins to which secrets are sent unencrypted. That is no error,
-// because the user named these origins.
-func (a *app) warnOfClear(all []fetch.Credential) {
+// warnUnencrypted only warns about secrets that are sent unencrypted, because the user named the
+// origins.
+func (a *app) warnUnencrypted(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
 		u, err := fetch.Parse(cr.Origin)
-		if err != nil || !inClear(u) || told[fetch.Origin(u)] {
+		if err != nil || !isUnencrypted(u) || told[fetch.Origin(u)] {
 			continue
 		}
 		told[fetch.Origin(u)] = true
 		a.out.warn(warningRecord{
-			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption, so others can read them on the way",
+			Message: fmt.Sprintf("secrets for %s are sent without encryption, so others can read them on the way", fetch.Origin(u)),
 			Hint:    "use the https URI if there is one",
 		})
 	}
@@ -180,16 +178,16 @@ func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// logins returns the logins in a netrc file for the origins that the user named and that have
-// no Authorization header yet. A netrc file has neither schemes nor ports, so the default file
-// is used only over https, and without its default entry.
+// logins returns the logins of a netrc file for origins without an Authorization header. A netrc
+// file has neither schemes nor ports, so the default file is used only over https, and without
+// its default entry.
 func (a *app) logins(origins []string, given string, others []fetch.Credential) ([]fetch.Credential, error) {
 	asked := given != ""
 	n, file, err := a.netrc(given)
 	if err != nil || n == nil {
 		return nil, err
 	}
-	taken := authorized(others)
+	taken := authorizedOrigins(others)
 	var all []fetch.Credential
 	for _, origin := range origins {
 		u, err := fetch.Parse(origin)
@@ -202,13 +200,13 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		}
 		if !asked && u.Scheme != "https" {
 			a.out.warn(warningRecord{
-				Message: notSent("login in your netrc file for "+u.Hostname(), origin),
+				Message: notSent(fmt.Sprintf("login for %s in your netrc file", u.Hostname()), origin),
 				Hint:    "to send the login without encryption name the file with --netrc",
 			})
 			continue
 		}
 		if !asked && len(all) == 0 {
-			a.warnIfOpen(file)
+			a.warnIfReadable(file)
 		}
 		taken[origin] = true
 		all = append(all, fetch.Credential{Origin: origin, Header: h})
@@ -216,7 +214,6 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	return all, nil
 }
 
-// netrc reads the given netrc file, or the default netrc file if that exists.
 func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if given != "" {
 		text, err := a.readSecret("--netrc", given)
@@ -231,7 +228,7 @@ func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if file = os.Getenv("NETRC"); file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, "", nil // without a home directory there is no default file
+			return nil, "", nil // without a home directory there is no default netrc file
 		}
 		file = filepath.Join(home, netrcName())
 	}
@@ -252,13 +249,12 @@ func netrcName() string {
 	return ".netrc"
 }
 
-// readSecret reads the file with secrets that was given with a flag.
 func (a *app) readSecret(flag, file string) ([]byte, error) {
 	text, err := readSmall(file)
 	if err != nil {
 		return nil, usagef("%s: %v", flag, err)
 	}
-	a.warnIfOpen(file)
+	a.warnIfReadable(file)
 	return text, nil
 }
 
@@ -275,11 +271,11 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// warnIfOpen warns if other users can read a file with secrets. It returns no error, because
-// such files are usual in containers.
-func (a *app) warnIfOpen(file string) {
+// warnIfReadable only warns if other users can read a file with secrets, because such files are
+// usual in containers.
+func (a *app) warnIfReadable(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		a.out.warn(warningRecord{Message: file + " contains secrets, but others on this machine can read it", Hint: "chmod 600 " + file})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s contains secrets, but others on this machine can read it", file), Hint: "chmod 600 " + file})
 	}
 }

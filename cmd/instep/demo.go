@@ -49,7 +49,6 @@ func (a *app) demoCommand() *cobra.Command {
 // the museum deletes more objects than a mirror deletes by default.
 const demoLimit = "100%"
 
-// demo is the state of a running demonstration.
 type demo struct {
 	*app
 	collection, documents, state, copy string
@@ -101,8 +100,6 @@ func (a *app) demo(ctx context.Context, f *demoFlags) error {
 	return nil
 }
 
-// demoDir makes the directory of the demonstration. It also returns a function that removes
-// the directory if it is temporary.
 func demoDir(dir string) (string, func(), error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "instep-demo-")
@@ -119,14 +116,11 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step announces the next step of the demonstration, and prints the command that does the same
-// as this step.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)
 }
 
-// openSource starts a server for the collection and its documents.
 func (d *demo) openSource(ctx context.Context) (stop func(), err error) {
 	if err := d.museum.open(); err != nil {
 		return nil, err
@@ -208,9 +202,7 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 	return nil
 }
 
-// withMirror opens the mirror, calls do with it, and closes it, as each command does with a
-// mirror.
-func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination, *mirror.Mirror) error) (err error) {
+func (d *demo) withMirror(ctx context.Context, use func(*destination.Destination, *mirror.Mirror) error) (err error) {
 	var net traffic
 	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 4}, &net)
 	if err != nil {
@@ -227,10 +219,9 @@ func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination,
 	if dest.MaxDelete, err = guard.ParseLimit(demoLimit); err != nil {
 		return err
 	}
-	return do(dest, m)
+	return use(dest, m)
 }
 
-// follow synchronises the mirror, and returns the number of changed resources.
 func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 	d.step(what, "instep sync --max-delete "+demoLimit+" "+d.url+" mirror")
 	err = d.withMirror(ctx, func(dest *destination.Destination, m *mirror.Mirror) error {

@@ -66,13 +66,12 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-// differ compares the resources at two moments and counts the differences.
 type differ struct {
 	a                               *app
-	from, to                        time.Time // the two moments; a zero to means the present
+	from, to                        time.Time // the two moments; a zero time in the field to means the present
 	same, created, updated, deleted int64
-	sets, unknown                   int   // the number of compared sets, and the number of sets whose state at one of the moments is unknown
-	err                             error // the error for the first set whose state is unknown
+	sets, unknown                   int   // number of compared sets, and of sets whose state at one of the moments is unknown
+	err                             error // error for the first set whose state is unknown
 }
 
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
@@ -95,9 +94,9 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 		return err
 	}
 	if isMirror || f.state != "" {
-		err = d.mirror(ctx, what, f)
+		err = d.compareMirror(ctx, what, f)
 	} else {
-		err = d.source(ctx, what, f)
+		err = d.compareSource(ctx, what, f)
 	}
 	if err != nil {
 		return err
@@ -105,8 +104,7 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	return d.end()
 }
 
-// mirror compares what a mirror held at the two moments.
-func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err error) {
+func (d *differ) compareMirror(ctx context.Context, dir string, f *diffFlags) (err error) {
 	m, err := d.a.openPast(ctx, dir, f.state)
 	if err != nil {
 		return err
@@ -136,7 +134,6 @@ func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err erro
 	return nil
 }
 
-// unknownPastError reports that the state of a mirror at a moment is not known.
 type unknownPastError struct {
 	dir       string
 	known, at time.Time
@@ -144,9 +141,9 @@ type unknownPastError struct {
 
 func (e *unknownPastError) Error() string {
 	if e.known.IsZero() {
-		return fmt.Sprintf("what %s held at %s is not known: no earlier states are kept", e.dir, stamp(e.at))
+		return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no earlier states", e.dir, stamp(e.at))
 	}
-	return fmt.Sprintf("what %s held at %s is not known: states that ended before %s are no longer kept", e.dir, stamp(e.at), stamp(e.known))
+	return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no states that ended before %s", e.dir, stamp(e.at), stamp(e.known))
 }
 
 func statesOf(versions iter.Seq2[mirror.Version, error]) iter.Seq2[past.State, error] {
@@ -176,8 +173,7 @@ func stateOfHeld(h *destination.Held) past.State {
 	return past.State{URI: h.URI, Path: h.Path, LastMod: h.LastMod, Length: h.Length, Digests: h.Digests}
 }
 
-// source compares what a Source listed at the two moments.
-func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
+func (d *differ) compareSource(ctx context.Context, uri string, f *diffFlags) error {
 	var net traffic
 	client, uri, done, err := d.a.reach(ctx, uri, &f.sourceFlags, &net)
 	if err != nil {
@@ -200,9 +196,8 @@ func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	return nil
 }
 
-// compareSet compares a set of a Source at the two moments. If the state of the set at one of
-// the moments is unknown, it records that and returns nil, so that the other sets are still
-// compared.
+// compareSet returns nil if the state at one of the moments is unknown, so that the other sets
+// are still compared.
 func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.Set) error {
 	err := d.compare(ctx, set.URI, src.At(ctx, set, d.from), src.At(ctx, set, d.to))
 	if _, ok := errors.AsType[*harvest.UncoveredError](err); !ok && !harvest.OfSource(err) || ctx.Err() != nil {
@@ -217,7 +212,6 @@ func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.
 	return nil
 }
 
-// compare prints the resources of a set that differ between the two moments.
 func (d *differ) compare(ctx context.Context, set string, before, after iter.Seq2[past.State, error]) error {
 	d.sets++
 	for diff, err := range past.Compare("", before, after) {
@@ -256,7 +250,6 @@ func (d *differ) show(set string, diff *past.Difference) {
 	d.a.out.line("%s %s", changeMark(diff.Change), printable(cmp.Or(s.Path, s.URI)))
 }
 
-// end writes the summary of a diff.
 func (d *differ) end() error {
 	switch {
 	case d.sets > 0 && d.unknown == d.sets:

@@ -96,7 +96,6 @@ func noFailures(all []runs.Record) string {
 	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
 }
 
-// listRuns lists the recorded runs on the mirror in dir, newest first.
 func listRuns(dir, state string) ([]runs.Record, error) {
 	stateDir := mirror.StateDir(dir, state)
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
@@ -105,10 +104,8 @@ func listRuns(dir, state string) ([]runs.Record, error) {
 	return runs.List(stateDir)
 }
 
-// shellLine returns a command line that a shell splits into exactly the given words.
 func shellLine(words ...string) string { return webpage.Shell(words...) }
 
-// tellRun prints the command line of a run and how the run ended.
 func (a *app) tellRun(rec *runs.Record) {
 	a.out.record(recordOf(rec))
 	a.out.line("%s", runLine(rec))
@@ -120,7 +117,6 @@ func (a *app) tellRun(rec *runs.Record) {
 	}
 }
 
-// runLine describes a run in one line.
 func runLine(rec *runs.Record) string {
 	status := "UNFINISHED (the run is still going on, or was killed)"
 	if rec.End != nil {
@@ -129,8 +125,6 @@ func runLine(rec *runs.Record) string {
 	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
 }
 
-// commandOf returns the command line of a run. The commands undo and restore have no
-// Source argument.
 func commandOf(rec *runs.Record, flags ...string) []string {
 	line := append([]string{"instep", rec.Command}, flags...)
 	if rec.Source != "" {
@@ -139,7 +133,7 @@ func commandOf(rec *runs.Record, flags ...string) []string {
 	return append(line, rec.Dir)
 }
 
-// examples is the number of failures that are listed for each cause, if -v is not given.
+// examples is the largest number of failures that are listed for each cause without -v.
 const examples = 3
 
 func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
@@ -164,6 +158,5 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 	a.out.line("  next: %s", printable(g.Next))
 }
 
-// message returns the message of a failure. If there is no message, it returns the cause,
-// because the JSON schema requires a text.
+// message returns the cause if a failure has no message, because the JSON schema requires a text.
 func message(r *runs.Row) string { return cmp.Or(r.Message, r.Cause) }

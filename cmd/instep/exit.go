@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"syscall"
@@ -41,7 +42,6 @@ const (
 	exitTerminated  = 143
 )
 
-// explain returns the exit code for the error that ended a command, and a hint for the user.
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
 		return code, "all work so far is saved; give the same command again to continue"
@@ -56,13 +56,13 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	if told := tell(err).hint; told != "" {
 		hint = told
 	}
-	if m, ok := errors.AsType[*mendable](err); ok {
+	if m, ok := errors.AsType[*hintedError](err); ok {
 		hint = m.hint
 	}
 	return code, hint
 }
 
-// wrongPlace recognises the error that a publisher's state belongs to another publication.
+// wrongPlace recognises the error that a state belongs to another publication.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -70,9 +70,9 @@ func wrongPlace(err error) (hint string, ok bool) {
 	}
 	switch se.What {
 	case publish.WhatBaseURL:
-		return "to move the publication to the given base URL, once: --move-to " + shellLine(se.Given), true
+		return fmt.Sprintf("--move-to %s, given once, moves the publication to this base URL", shellLine(se.Given)), true
 	case publish.WhatOut:
-		return "give --out " + shellLine(se.Recorded) + ", or first move the documents from that directory to the new one", true
+		return fmt.Sprintf("give --out %s, or first move the documents from that directory to the new one", shellLine(se.Recorded)), true
 	}
 	return "name another state with --state DIR", true
 }
@@ -82,7 +82,6 @@ type cause struct {
 	is   func(error) (hint string, ok bool)
 }
 
-// ofType returns a function that recognises errors of type E, and gives them the hint.
 func ofType[E error](hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) {
 		var e E
@@ -90,7 +89,6 @@ func ofType[E error](hint string) func(error) (string, bool) {
 	}
 }
 
-// sentinel returns a function that recognises errors that wrap target, and gives them the hint.
 func sentinel(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
@@ -112,7 +110,7 @@ var causes = []cause{
 	{exitGuard, ofType[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
-	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
+	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that do not belong to the publication must be moved away first")},
 	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, --move-to URL moves it")},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
@@ -133,7 +131,7 @@ var causes = []cause{
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
 	{exitFailed, ofType[*publish.NothingError]("the messages above say why each resource could not be read")},
-	{exitFailed, sentinel(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
+	{exitFailed, sentinel(scan.ErrListing, "is the URL or file right that --from gives, or the key \"from\" in the configuration?")},
 	{exitFailed, ofType[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, sentinel(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
 	{exitFailed, ofType[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
@@ -145,11 +143,10 @@ var causes = []cause{
 	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-// notAgain is the part of a hint that says what --adopt saves.
-const notAgain = "files that are there and verified are not fetched again"
+const notAgain = "verified files that exist already are not fetched again"
 
-// refusedDocument recognises the error that a document cannot be converted. It returns the hint
-// that the error contains, if there is one.
+// refusedDocument recognises the error that a document cannot be converted. The error may contain
+// a hint.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -158,8 +155,8 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises the error that a database cannot be reached at present. The database is
-// one that lists resources to publish.
+// unreachable recognises the error that the database that lists the resources cannot be reached
+// at present.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError

@@ -91,8 +91,8 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 	return nil
 }
 
-// remainder returns those parts of the Source's entry of a resource that have no field of their
-// own in an exported record; nil if there are none.
+// remainder returns the parts of the Source's entry that have no field of their own in an
+// exported record; nil if there are none.
 func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil
@@ -123,8 +123,8 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 				return err
 			}
 			err = w.Write([]string{
-				inert(set), inert(h.URI), inert(h.Path), length, hash, inert(h.Type), inert(h.LastMod.String()), stamp(h.Changed),
-				strconv.FormatBool(h.Verified), inert(h.Due), inert(said),
+				exportCell(set), exportCell(h.URI), exportCell(h.Path), length, hash, exportCell(h.Type), exportCell(h.LastMod.String()), stamp(h.Changed),
+				strconv.FormatBool(h.Verified), exportCell(h.Due), exportCell(said),
 			})
 			if err != nil {
 				return err
@@ -135,10 +135,9 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 	return w.Error()
 }
 
-// inert returns the text with an apostrophe before it if a spreadsheet would take the text for a
-// formula. It also does so if the text begins with an apostrophe, so that a reader can restore
-// the original.
-func inert(s string) string {
+// exportCell puts an apostrophe before a text that a spreadsheet would read as a formula. It does
+// so too if the text begins with an apostrophe, so that a reader can restore the original.
+func exportCell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n'", rune(s[0])) {
 		return "'" + s
 	}

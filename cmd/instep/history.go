@@ -40,7 +40,7 @@ func (a *app) historyCommand() *cobra.Command {
 	var f historyFlags
 	cmd := &cobra.Command{
 		Use:   "history DIR [URI|PATH]",
-		Short: "earlier states of a mirror",
+		Short: "show earlier states of a mirror",
 		Long:  historyHelp,
 		Example: `  instep history ./mirror --since 2026-03-01
   instep history ./mirror photos/1.jpg
@@ -95,13 +95,13 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	l := &lister{a: a, limit: f.limit, dir: dir, state: mirror.StateDir(dir, f.state)}
 	switch {
 	case f.runs:
-		err = l.runs(m.Runs(ctx), since)
+		err = l.printRuns(m.Runs(ctx), since)
 	case len(name) > 0:
-		err = l.resource(ctx, m, name[0], at, since, f.sets)
+		err = l.printResource(ctx, m, name[0], at, since, f.sets)
 	case f.at != "":
-		err = l.moment(ctx, m, at, sets)
+		err = l.printMoment(ctx, m, at, sets)
 	default:
-		err = l.states(m.Ended(ctx, since), f.sets, a.showEnded)
+		err = l.printStates(m.Ended(ctx, since), f.sets, a.showEnded)
 	}
 	if err != nil {
 		return err
@@ -113,8 +113,8 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	return nil
 }
 
-// chosenSets returns the given sets, which must exist in the mirror, or all of its sets if
-// none are given.
+// chosenSets returns the given sets, which must exist in the mirror, or all sets if none are
+// given.
 func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string, error) {
 	known, err := m.Sets(ctx)
 	if err != nil || len(given) == 0 {
@@ -122,13 +122,12 @@ func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string
 	}
 	for _, set := range given {
 		if !slices.Contains(known, set) {
-			return nil, usagef("--set %q: no set of this mirror; it has %s", set, strings.Join(known, ", "))
+			return nil, usagef("--set %q: the mirror has no such set; its sets are %s", set, strings.Join(known, ", "))
 		}
 	}
 	return given, nil
 }
 
-// openPast opens an existing mirror read-only.
 func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, error) {
 	return openExisting(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
@@ -146,13 +145,12 @@ func noMirror(dir string) error {
 	return fmt.Errorf("%w: %w", mirror.ErrWrongStore, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist})
 }
 
-// tellUnknownPast warns if the mirror may not know all states that it held at a moment.
 func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string, moment time.Time) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || moment.IsZero() || ok && !moment.Before(known) {
 		return err
 	}
-	msg := "no earlier states of " + dir + " are kept yet"
+	msg := fmt.Sprintf("no earlier states of %s are kept yet", dir)
 	if ok {
 		msg = fmt.Sprintf("states that ended before %s are not known, so the list may be incomplete", stamp(known))
 	}
@@ -160,18 +158,17 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	return nil
 }
 
-// lister prints a list of states or runs, but no more lines than the limit of the list.
 type lister struct {
 	a     *app
 	limit int
 	shown int64
-	dir   string // directory of the mirror
+	dir   string
 	state string // directory of the mirror's state
 }
 
-// full reports whether the list has reached its limit. If it has, full prints a warning;
-// otherwise it counts one more line.
-func (l *lister) full() bool {
+// limitReached prints a warning if the list has reached its limit. Otherwise it counts one more
+// line.
+func (l *lister) limitReached() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("the list has more than %d lines", l.limit), Hint: "--limit 0 shows all"})
 		return true
@@ -180,12 +177,12 @@ func (l *lister) full() bool {
 	return false
 }
 
-func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error {
+func (l *lister) printRuns(runs iter.Seq2[mirror.Run, error], since time.Time) error {
 	for r, err := range runs {
 		if err != nil {
 			return err
 		}
-		if r.Begun.Before(since) || l.full() {
+		if r.Begun.Before(since) || l.limitReached() {
 			break
 		}
 		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
@@ -194,8 +191,8 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error 
 	return nil
 }
 
-// states lists the states of resources in the given sets, or in all sets if none are given.
-func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
+// printStates prints the states in all sets if sets is empty.
+func (l *lister) printStates(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
 	for v, err := range states {
 		if err != nil {
 			return err
@@ -203,7 +200,7 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 		if len(sets) > 0 && !slices.Contains(sets, v.SetURI) {
 			continue
 		}
-		if l.full() {
+		if l.limitReached() {
 			break
 		}
 		r := stateOf(&v)
@@ -216,7 +213,7 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 	return nil
 }
 
-func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at, since time.Time, sets []string) error {
+func (l *lister) printResource(ctx context.Context, m *mirror.Mirror, name string, at, since time.Time, sets []string) error {
 	key, err := m.Find(ctx, name)
 	if err != nil {
 		return err
@@ -235,10 +232,10 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 			}
 		}
 	}
-	if err := l.states(notEndedBefore(states, since), sets, l.a.showState); err != nil {
+	if err := l.printStates(notEndedBefore(states, since), sets, l.a.showState); err != nil {
 		return err
 	}
-	if err := l.fetched(ctx, l.state, key, at, since); err != nil {
+	if err := l.listFetched(ctx, l.state, key, at, since); err != nil {
 		return err
 	}
 	if l.shown == 0 && !at.IsZero() {
@@ -250,7 +247,6 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	return nil
 }
 
-// notEndedBefore yields the states that are current or ended at the given time or later.
 func notEndedBefore(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
 	return func(yield func(mirror.Version, error) bool) {
 		for v, err := range states {
@@ -264,9 +260,9 @@ func notEndedBefore(states iter.Seq2[mirror.Version, error], since time.Time) it
 	}
 }
 
-func (l *lister) moment(ctx context.Context, m *mirror.Mirror, at time.Time, sets []string) error {
+func (l *lister) printMoment(ctx context.Context, m *mirror.Mirror, at time.Time, sets []string) error {
 	for _, set := range sets {
-		if err := l.states(m.AsOf(ctx, set, at), nil, l.a.showHeld); err != nil {
+		if err := l.printStates(m.AsOf(ctx, set, at), nil, l.a.showHeld); err != nil {
 			return err
 		}
 	}
@@ -285,7 +281,6 @@ func stateOf(v *mirror.Version) versionRecord {
 	return r
 }
 
-// stamp formats a time for records and messages. It returns "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -315,13 +310,13 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote returns a note for a file that was in the directory before the mirror: where the
-// mirror keeps it, and the command that restores it. For a state of a resource it returns "".
+// foundNote says where the mirror keeps a file that was no resource, and how to restore it. For a
+// state of a resource it returns "".
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""
 	}
-	return fmt.Sprintf("   (a file that was no resource; it is kept at %s; to get it back: instep restore DIR %s --to FILE)", printable(v.Kept), shellLine(printable(v.Path)))
+	return fmt.Sprintf("   (this file was no resource; the mirror keeps it at %s; to restore it: instep restore DIR %s --to FILE)", printable(v.Kept), shellLine(printable(v.Path)))
 }
 
 func (a *app) showHeld(v *mirror.Version) {
@@ -330,13 +325,11 @@ func (a *app) showHeld(v *mirror.Version) {
 
 func volume(v *mirror.Version) string { return humanSize(v.Length.Int64()) }
 
-// keepVersions is how long the bytes of replaced and deleted resources are kept.
 type keepVersions struct {
 	days    int
 	forever bool
 }
 
-// defaultKeepDays is the default of --keep-versions.
 const defaultKeepDays = 30
 
 func parseKeepVersions(text string) (keepVersions, error) {
@@ -350,9 +343,9 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast is called at the end of a run. It warns about sets of which the run replaced most
-// resources. Then it removes from the trash the states that have been kept long enough, unless
-// err, the error of the run, is not nil. It returns err joined with its own error.
+// keepPast ends a run: it warns about sets of which the run replaced most resources, and removes
+// old states from the trash if the run succeeded. err is the error of the run; keepPast returns
+// it joined with its own error.
 func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
@@ -365,21 +358,20 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	if behind {
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("the clock shows %s, which is earlier than %s, so nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
-			Hint:    fmt.Sprintf("if the time of the clock is right, sync once with --keep-versions %d --remember", keep.days),
+			Hint:    fmt.Sprintf("if the clock is right, sync once with --keep-versions %d --remember", keep.days),
 		})
 	}
 	return m.PurgeTrash(ctx, keep.days)
 }
 
-// massSet is the number of resources up to which a set is too small for a warning that most of
-// its resources were replaced.
+// Sets of up to massSet resources are too small for a warning that most of their resources were
+// replaced.
 const massSet = 5
 
-// massUpdate reports whether a run has replaced so many resources of a set that this is
-// suspicious: an attacker who controls the Source may be rewriting everything.
+// massUpdate reports whether a run replaced suspiciously many resources of a set. An attacker who
+// controls the Source may be rewriting everything.
 func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
 
-// warnOfMassUpdates warns about sets in which a run has replaced most resources.
 func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *destination.Report, dir string) error {
 	for _, s := range rep.Sets {
 		members, err := m.Count(ctx, s.Set)
@@ -396,13 +388,12 @@ func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *dest
 		a.out.warn(warningRecord{
 			Set:     s.Set,
 			Message: fmt.Sprintf("this run replaced %d of %d resources", s.Updated, members),
-			Hint:    fmt.Sprintf("if that can't be right: instep undo %s %d", dir, run),
+			Hint:    fmt.Sprintf("if that can't be right, undo the run: instep undo %s %d", dir, run),
 		})
 	}
 	return nil
 }
 
-// warnOfPlannedUpdates warns about sets in which a plan would replace most resources.
 func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *destination.Plan) error {
 	for _, s := range p.Sets {
 		members, err := m.Count(ctx, s.Set)

@@ -13,9 +13,9 @@ import (
 	"instep/mirror"
 )
 
-// fetched lists the states of a resource that sync --versions fetched from the Source,
-// newest first, with the times that the Source gives for them.
-func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.Time) (err error) {
+// listFetched prints the versions that sync --versions fetched from the Source, newest first,
+// with the times that the Source gives for them.
+func (l *lister) listFetched(ctx context.Context, state, uri string, at, since time.Time) (err error) {
 	store, err := missed.OpenReadOnly(ctx, state)
 	if err != nil || store == nil {
 		return err
@@ -36,7 +36,7 @@ func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.
 		if v.Deleted || v.Since.Before(since) || !at.IsZero() && (v.Since.After(at) || over) {
 			continue
 		}
-		if l.full() {
+		if l.limitReached() {
 			break
 		}
 		l.a.out.record(&versionRecord{
@@ -48,8 +48,8 @@ func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.
 	return nil
 }
 
-// restoreMemento writes to a file the version of a resource that was current at the Source
-// at a given time, if sync --versions fetched it.
+// restoreMemento writes the version of a resource that was current at the Source at a given time,
+// if sync --versions fetched it.
 func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at time.Time, file string) (err error) {
 	v, store := versions.Version{}, (*missed.Store)(nil)
 	if store, err = missed.OpenReadOnly(ctx, state); store != nil {

@@ -17,7 +17,7 @@ import (
 	"instep/internal/scan"
 )
 
-// fromConfig configures where the resources of a set are listed, if they are not the files of a
+// fromConfig says where the resources of a set are listed, if they are not the files of a
 // directory. At most one of Sitemap, URLs, Source, OAI and SQL is given.
 type fromConfig struct {
 	Sitemap string    `yaml:"sitemap"` // URL or file
@@ -37,19 +37,18 @@ type fromConfig struct {
 
 	// The following fields are for a directory that is a mirror.
 	OriginalURIs bool     `yaml:"original_uris"` // list the resources under the URIs that they have at their origin
-	Also         []string `yaml:"also"`          // names of doubts: resources with one of these doubts are listed nevertheless
+	Also         []string `yaml:"also"`          // resources whose copies are in one of these doubts (due, unverified, held) are listed too
 	MirrorState  string   `yaml:"mirror_state"`  // the state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
 
-// sqlConfig is an SQL query that lists resources.
 type sqlConfig struct {
 	Postgres string `yaml:"postgres"` // connection string of a PostgreSQL database, without a password
 	SQLite   string `yaml:"sqlite"`   // file
 	Query    string `yaml:"query"`
 }
 
-// set parses the value of --from: the kind of list, a plus sign, and the URL of the list.
+// set parses the value of --from, such as sitemap+https://museum.example.org/sitemap.xml.
 func (f *fromConfig) set(text string) error {
 	kind, place, ok := strings.Cut(text, "+")
 	field := map[string]*string{"sitemap": &f.Sitemap, "urls": &f.URLs, "source": &f.Source, "oai": &f.OAI}[kind]
@@ -63,7 +62,7 @@ func (f *fromConfig) set(text string) error {
 	return nil
 }
 
-func (f *fromConfig) given() []string {
+func (f *fromConfig) givenKeys() []string {
 	var all []string
 	for _, k := range []struct{ key, value string }{
 		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"oai", f.OAI}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query}, {"mirror", f.Mirror},
@@ -75,8 +74,7 @@ func (f *fromConfig) given() []string {
 	return all
 }
 
-// relativeTo resolves relative names of files against a directory.
-func (f *fromConfig) relativeTo(dir string) {
+func (f *fromConfig) resolvePaths(dir string) {
 	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite, &f.MirrorState} {
 		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
 			*path = filepath.Join(dir, *path)
@@ -84,10 +82,10 @@ func (f *fromConfig) relativeTo(dir string) {
 	}
 }
 
-// check checks the keys that follow "from:" in the configuration. It returns the first key that
-// is invalid, and an error about its value.
+// check returns the first invalid key below "from:" in the configuration, and an error about its
+// value.
 func (f *fromConfig) check() (key string, err error) {
-	given := f.given()
+	given := f.givenKeys()
 	switch {
 	case len(given) > 1:
 		return given[1], fmt.Errorf("expected one list of resources, found %s", strings.Join(given, " and "))
@@ -120,7 +118,7 @@ func (f *fromConfig) check() (key string, err error) {
 			return "allow_origins", err
 		}
 	}
-	_, err = fetch.New(f.options(""))
+	_, err = fetch.New(f.clientOptions(""))
 	return "allow_private", err
 }
 
@@ -128,8 +126,7 @@ func (f *fromConfig) query(base string) scan.Query {
 	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
 }
 
-// origins returns the allowed origins in the form that fetch.Origin returns.
-func (f *fromConfig) origins() []string {
+func (f *fromConfig) allowedOrigins() []string {
 	var all []string
 	for _, o := range f.AllowOrigins {
 		if u, err := fetch.Parse(o); err == nil {
@@ -139,25 +136,24 @@ func (f *fromConfig) origins() []string {
 	return all
 }
 
-// options returns the options of the client that reads the list. The host of the base URL may
-// have a private address, because it is the user's own.
-func (f *fromConfig) options(base string) fetch.Options {
+// clientOptions allows a private address for the host of the base URL, because this host is the
+// user's own.
+func (f *fromConfig) clientOptions(base string) fetch.Options {
 	private := f.AllowPrivate
 	if u, err := fetch.Parse(base); err == nil {
 		private = append(slices.Clone(private), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
 	}
 	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: private, MaxDocument: int64(f.MaxDocument),
-		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.origins()}
+		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.allowedOrigins()}
 }
 
-// inputOf returns the value of publish.Set.Input for a set. This is nil if the set consists of
-// the files of the directory. The files and connections of the input stay open until the program
-// ends.
+// inputOf returns nil for a set that consists of the files of the directory. The files and
+// connections of an input stay open until the program ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
-	if len(f.given()) == 0 {
+	if len(f.givenKeys()) == 0 {
 		return nil
 	}
-	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.options(base)) })
+	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.clientOptions(base)) })
 	harvest := f.recordsInput(set, cmp.Or(dir, out))
 	tree := sync.OnceValues(func() (scan.Tree, error) {
 		root, err := os.OpenRoot(dir)
@@ -186,7 +182,6 @@ func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Dep
 	}
 }
 
-// openListing opens a file with a list of resources.
 func openListing(name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -199,13 +194,13 @@ func openListing(name string) (io.ReadCloser, error) {
 }
 
 func (f *fromConfig) listing(c *fetch.Client, deps scan.Deps) scan.Listing {
-	switch f.given()[0] {
+	switch f.givenKeys()[0] {
 	case "sitemap":
-		return scan.Sitemap{Client: c, At: f.Sitemap, Open: openListing, AllowOrigins: f.origins(), Spool: deps.Spool}.List
+		return scan.Sitemap{Client: c, At: f.Sitemap, Open: openListing, AllowOrigins: f.allowedOrigins(), Spool: deps.Spool}.List
 	case "urls":
 		return scan.URLs{Client: c, At: f.URLs, Open: openListing, Spool: deps.Spool}.List
 	case "source":
-		return scan.Source{Client: c, URI: f.Source, Set: f.Set, AllowOrigins: f.origins(), Spool: deps.Spool}.List
+		return scan.Source{Client: c, URI: f.Source, Set: f.Set, AllowOrigins: f.allowedOrigins(), Spool: deps.Spool}.List
 	}
 	return f.query(deps.BaseURL).List
 }

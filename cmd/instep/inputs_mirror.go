@@ -13,9 +13,9 @@ import (
 	"instep/mirror"
 )
 
-// recognise finds out whether the directory to publish is a mirror. If it is, the mirror is the
-// input of every set for which no other input is configured.
-func (c *configuration) recognise() error {
+// recogniseMirror makes the directory to publish the input of each set that has no other input,
+// if the directory is a mirror.
+func (c *configuration) recogniseMirror() error {
 	if c.Dir == "" {
 		return nil
 	}
@@ -25,15 +25,15 @@ func (c *configuration) recognise() error {
 	}
 	for i := range c.Sets {
 		f := &c.Sets[i].From
-		if f.Mirror = ""; mirrored && len(f.given()) == 0 {
+		if f.Mirror = ""; mirrored && len(f.givenKeys()) == 0 {
 			f.Mirror = c.Dir
 		}
 	}
 	return nil
 }
 
-// checkMirror checks those keys after "from:" in the configuration that are about mirrors. It
-// returns the first key that is invalid, and an error about its value.
+// checkMirror checks the keys below "from:" that require a mirror. It returns the first invalid
+// key, and an error about its value.
 func (f *fromConfig) checkMirror() (key string, err error) {
 	for key, given := range map[string]bool{"original_uris": f.OriginalURIs, "also": len(f.Also) > 0, "mirror_state": f.MirrorState != ""} {
 		if given && f.Mirror == "" {
@@ -48,7 +48,6 @@ func (f *fromConfig) checkMirror() (key string, err error) {
 	return "", nil
 }
 
-// doubts returns the values that the configuration key from.also can have, separated by commas.
 func doubts() string {
 	var names []string
 	for _, d := range republish.Doubts {
@@ -57,12 +56,10 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
-// errMirrorState means that a mirror is to be published, but the state of this mirror was not
-// found.
+// errMirrorState means that the state of the mirror to be published was not found.
 var errMirrorState = errors.New("open the mirror that is published")
 
-// republished returns the options for publishing a mirror.
-func (f *fromConfig) republished(now func() time.Time) republish.Options {
+func (f *fromConfig) republishOptions(now func() time.Time) republish.Options {
 	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
 	if f.Set != "" {
 		o.Sets = []string{f.Set}
@@ -83,7 +80,6 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	return o
 }
 
-// mirrorInput returns the input of a set that consists of resources of a mirror.
 func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
 	return func(deps scan.Deps) (scan.Input, error) {
 		files, err := tree()
@@ -91,16 +87,14 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 			return nil, err
 		}
 		l := &scan.List{Deps: deps, Tree: files, Include: set.Include, Exclude: set.Exclude, Rules: set.rules()}
-		return republish.Input{List: l, Mirror: f.republished(deps.Now)}, nil
+		return republish.Input{List: l, Mirror: f.republishOptions(deps.Now)}, nil
 	}
 }
 
-// mirrorRuns returns the value of watch.Options.Runs for the mirror that is published; nil if no
-// mirror is published.
 func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
 	for i := range c.Sets {
 		if f := &c.Sets[i].From; f.Mirror != "" {
-			o := f.republished(now)
+			o := f.republishOptions(now)
 			return o.Runs
 		}
 	}

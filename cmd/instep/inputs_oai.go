@@ -23,8 +23,8 @@ import (
 // defaultPrefix is the metadata format that every OAI-PMH repository must support.
 const defaultPrefix = "oai_dc"
 
-// setRequest parses the URL of an OAI-PMH request: the base URL of the repository, the set and the
-// metadataPrefix.
+// setRequest takes the base URL of the repository, the set and the metadataPrefix from the URL of
+// an OAI-PMH request.
 func (f *fromConfig) setRequest(text string) error {
 	u, err := fetch.Parse(text)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *fromConfig) setRequest(text string) error {
 	return nil
 }
 
-// makesDir reports whether the directory is for harvested records and does not exist yet.
+// makesDir reports whether makeDir would create the directory for harvested records.
 func (c *configuration) makesDir() bool {
 	if !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return s.From.OAI != "" }) {
 		return false
@@ -62,7 +62,6 @@ func (c *configuration) makesDir() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// makeDir creates the directory for harvested records if it does not exist.
 func (c *configuration) makeDir() error {
 	if !c.makesDir() {
 		return nil
@@ -70,13 +69,11 @@ func (c *configuration) makeDir() error {
 	return os.MkdirAll(cmp.Or(c.Dir, c.Out), 0o755)
 }
 
-// recordKey returns the key under which the harvested records are stored.
 func (f *fromConfig) recordKey() repository.Key {
 	return repository.Key{BaseURL: f.OAI, Prefix: cmp.Or(f.Prefix, defaultPrefix), Set: f.Set}
 }
 
-// recordsInput returns the input of a set that consists of records of an OAI-PMH repository. The
-// store and the directory of the input stay open until the program ends.
+// recordsInput returns an input whose store and directory stay open until the program ends.
 func (f *fromConfig) recordsInput(set *setConfig, dir string) func(*fetch.Client, scan.Deps) (scan.Input, error) {
 	files := sync.OnceValues(func() (*blob.Dir, error) {
 		b, err := blob.OpenDir(dir, blob.DirOptions{Temp: ".instep/records", FileMode: 0o644, DirMode: 0o755})
@@ -104,7 +101,7 @@ func (f *fromConfig) recordsInput(set *setConfig, dir string) func(*fetch.Client
 			if err != nil {
 				return nil, err
 			}
-			in.WithFiles = &repository.Follower{Fetch: c, Origins: append(f.origins(), fetch.Origin(own))}
+			in.WithFiles = &repository.Follower{Fetch: c, Origins: append(f.allowedOrigins(), fetch.Origin(own))}
 		}
 		if !deps.DryRun {
 			in.Files, err = files()

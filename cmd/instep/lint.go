@@ -82,7 +82,7 @@ func (a *app) lintCommand() *cobra.Command {
 	fs.BoolVar(&f.static, "static", false, "check only the document at a URL, and none that it links")
 	f.accessFlags.register(cmd)
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
-	fs.BoolVar(&f.rules, "rules", false, "list all rules, or with --profile those of the edition")
+	fs.BoolVar(&f.rules, "rules", false, "list all rules, or only those of --profile")
 	fs.StringVar(&f.explain, "explain", "", "explain what a `RULE` demands and how to follow it")
 	return cmd
 }
@@ -109,7 +109,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	if err := checkSchemes(args); err != nil {
 		return err
 	}
-	l := &linter{a: a, begin: a.now(), failOn: set.failOn, lintReporter: a.lintReport(f.format)}
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, lintReporter: a.newLintReporter(f.format)}
 	l.inputs = inputs.Linter{
 		Checker: lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.finding},
 		Report:  l, Sample: set.sample, AllowOrigins: f.allowOrigin, Now: a.now, Open: openDocument, IsState: inState,
@@ -126,21 +126,19 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	return l.end()
 }
 
-// checkSchemes returns an error if one of the URLs in args is of a kind that cannot be
-// fetched.
 func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the text of the error contains the URL, but no password
+				return usagef("%v", err) // the error quotes the URL without its password
 			}
 		}
 	}
 	return nil
 }
 
-// inState reports whether a path is inside a state directory or is one. A state directory
-// has the name .instep, or contains a catalog.
+// inState reports whether a path is a state directory or inside of one. A state directory is
+// named .instep, or contains a catalog.
 func inState(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -156,13 +154,12 @@ func inState(path string) bool {
 	return isState(path)
 }
 
-// isState reports whether a directory is readable and contains a catalog.
+// isState returns false for a directory that cannot be read.
 func isState(dir string) bool {
 	found, err := catalog.IsState(dir, os.Stat, os.Open)
 	return found && err == nil
 }
 
-// lintSettings are the parsed flags of lint.
 type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
@@ -218,7 +215,6 @@ type linter struct {
 	unreached bool                  // at least one document could not be reached, but may be reachable later
 }
 
-// finding counts and reports a finding of the Checker.
 func (l *linter) finding(f lint.Finding) {
 	l.counts[f.Level]++
 	l.lintReporter.finding(f)
@@ -243,8 +239,8 @@ func (l *linter) Found(site string, tried []discover.Attempt) {
 	}
 }
 
-// Failed reports a document that could not be checked. It returns the error, which then ends
-// the run, only if the command line is wrong.
+// Failed reports a document that could not be checked. It returns the error, which ends the run,
+// only if the command line is wrong.
 func (l *linter) Failed(ctx context.Context, uri string, err error) error {
 	code, hint := explain(ctx, err)
 	if code == exitUsage {
@@ -260,8 +256,7 @@ func (l *linter) close() {
 	l.inputs.Close()
 }
 
-// exitCode returns the exit code of a run that was not interrupted. Its tests are in order of
-// priority.
+// exitCode is for a run that was not interrupted. The first condition that holds decides.
 func (l *linter) exitCode() int {
 	switch {
 	case l.inputs.Blocked, l.inputs.Checked == 0 && l.unreached:
@@ -281,7 +276,6 @@ func (l *linter) exitCode() int {
 	return exitOK
 }
 
-// end writes the summary of a run of lint.
 func (l *linter) end() error {
 	code := l.exitCode()
 	l.a.code = code
@@ -298,7 +292,6 @@ func (l *linter) end() error {
 	return l.lintReporter.end(s, line)
 }
 
-// status returns the status of the run. It is clean if there is no error and no warning.
 func (l *linter) status(code int) string {
 	switch {
 	case l.inputs.Checked == 0, l.inputs.Blocked:
@@ -311,19 +304,18 @@ func (l *linter) status(code int) string {
 	return "clean"
 }
 
-// lookUp returns the rule with an id. If there is none, the error suggests similar ids.
 func lookUp(id string) (lint.Rule, error) {
 	if r, ok := lint.Lookup(id); ok {
 		return r, nil
 	}
 	text := fmt.Sprintf("there is no rule %q", id)
 	if like := similarRules(id); len(like) > 0 {
-		text += "; did you mean " + strings.Join(like[:min(len(like), 5)], ", ") + "?"
+		text += fmt.Sprintf("; did you mean %s?", strings.Join(like[:min(len(like), 5)], ", "))
 	}
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }
 
-// similarRules lists the ids that contain a text. Ids that begin with the text come first.
+// similarRules lists the ids that begin with a text before the ids that contain it elsewhere.
 func similarRules(part string) []string {
 	var begin, within []string
 	for _, r := range lint.Rules() {

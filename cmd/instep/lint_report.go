@@ -14,11 +14,10 @@ type lintReporter interface {
 	Document(d lint.Document) error
 	failed(uri string, err error, hint string)
 	end(s summary, line string) error
-	close() // releases resources, also if end was not called
+	close() // also called if end was not called
 }
 
-// lintReport returns the reporter for a format.
-func (a *app) lintReport(format string) lintReporter {
+func (a *app) newLintReporter(format string) lintReporter {
 	base := messageReport{a.out}
 	switch {
 	case a.out.json:
@@ -32,7 +31,7 @@ func (a *app) lintReport(format string) lintReporter {
 // messageReport has the parts that the formats have in common.
 type messageReport struct{ out *output }
 
-func (r messageReport) failed(uri string, err error, hint string) { r.out.failed(uri, err, hint) }
+func (r messageReport) failed(uri string, err error, hint string) { r.out.printError(uri, err, hint) }
 
 func (r messageReport) end(s summary, line string) error {
 	r.out.end(s, line)
@@ -41,12 +40,12 @@ func (r messageReport) end(s summary, line string) error {
 
 func (r messageReport) close() {}
 
-// jsonReport writes JSON records: the record of each document, then those of its findings.
-// The findings are spooled until the document has been read.
+// jsonReport spools the findings of a document, because the record of the document is written
+// first.
 type jsonReport struct {
 	messageReport
 	spool *spool.Log[lint.Finding]
-	err   error // the first error of writing findings to the spool
+	err   error // first error of writing to the spool
 }
 
 func (r *jsonReport) Begin(*inputs.Input) {
@@ -79,17 +78,16 @@ func (r *jsonReport) Document(d lint.Document) error {
 func documentOf(d lint.Document) *documentRecord {
 	r := &documentRecord{
 		URI: d.URI, Kind: d.Kind, Capability: string(d.Capability), Profile: string(d.Profile),
-		At: moment(d.At), Completed: moment(d.Completed), From: moment(d.From), Until: moment(d.Until),
+		At: jsonTime(d.At), Completed: jsonTime(d.Completed), From: jsonTime(d.From), Until: jsonTime(d.Until),
 		Up: d.Up, Index: d.Index,
 	}
-	if d.Complete && !isPlain(d.Kind) && d.Profile != lint.ProfileORE {
+	if d.Complete && !hasNoEntries(d.Kind) && d.Profile != lint.ProfileORE {
 		r.Entries, r.Root = num(int64(d.Entries)), rootName(d.Root)
 	}
 	return r
 }
 
-// isPlain reports whether documents of a kind never have entries.
-func isPlain(kind string) bool { return plainKinds[kind] != "" }
+func hasNoEntries(kind string) bool { return plainKinds[kind] != "" }
 
 var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header", "site": "site"}
 
@@ -115,7 +113,7 @@ func (r *sarifReport) Document(lint.Document) error { return nil }
 
 func (r *sarifReport) failed(uri string, err error, hint string) {
 	r.log.Failed(uri, err.Error())
-	r.out.failed(uri, err, hint)
+	r.out.printError(uri, err, hint)
 }
 
 func (r *sarifReport) end(s summary, line string) error {

@@ -8,7 +8,6 @@ import (
 	"instep/lint"
 )
 
-// ruleRecord describes a rule of lint.
 type ruleRecord struct {
 	recordHead
 	Rule      string     `json:"rule"`
@@ -34,7 +33,6 @@ func (o *output) rule(r lint.Rule) {
 	})
 }
 
-// profilesOf lists the profiles in which a rule is checked.
 func profilesOf(r lint.Rule) []string {
 	names := []string{}
 	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileMid2013, lint.ProfileDLib, lint.ProfileORE} {
@@ -45,11 +43,10 @@ func profilesOf(r lint.Rule) []string {
 	return names
 }
 
-// listRules prints all rules, or those of a profile.
-func (a *app) listRules(only lint.Profile) error {
+func (a *app) listRules(profile lint.Profile) error {
 	var rules []lint.Rule
 	for _, r := range lint.Rules() {
-		if only == "" || r.In(only) {
+		if profile == "" || r.In(profile) {
 			rules = append(rules, r)
 		}
 	}
@@ -78,7 +75,6 @@ func (a *app) listRules(only lint.Profile) error {
 	return nil
 }
 
-// explainRule prints all that the catalogue says about a rule.
 func (a *app) explainRule(id string) error {
 	r, err := lookUp(id)
 	if err != nil {
@@ -114,14 +110,14 @@ func explanation(r lint.Rule) string {
 	if len(r.Conflicts) > 0 {
 		wins := ""
 		if r.Wins != "" {
-			wins = " (the rule " + r.Wins + " is followed unless a profile says otherwise)"
+			wins = fmt.Sprintf(" (the rule %s is followed unless a profile says otherwise)", r.Wins)
 		}
 		row("contradicts", strings.Join(r.Conflicts, ", ")+wins)
 	}
 	good, bad := lint.Example(r.ID)
 	for _, e := range []struct{ name, text string }{{"Right:", good}, {"Wrong:", bad}} {
 		if e.text != "" {
-			fmt.Fprintf(&b, "\n%s\n\n    %s\n", e.name, strings.ReplaceAll(brokenLines(strings.TrimSpace(e.text)), "\n", "\n    "))
+			fmt.Fprintf(&b, "\n%s\n\n    %s\n", e.name, strings.ReplaceAll(splitLongLines(strings.TrimSpace(e.text)), "\n", "\n    "))
 		}
 	}
 	return b.String()
@@ -130,8 +126,7 @@ func explanation(r lint.Rule) string {
 // maxExample is the length in bytes above which a line of an example is split.
 const maxExample = 100
 
-// brokenLines splits the long lines of an XML example, so that each tag begins a new line.
-func brokenLines(text string) string {
+func splitLongLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if len(line) > maxExample {
@@ -143,7 +138,6 @@ func brokenLines(text string) string {
 	return b.String()
 }
 
-// needs describes which input lint needs to check a rule.
 var needs = map[string]string{
 	"static":    "one document",
 	"live":      "requests to the Source",

@@ -15,14 +15,14 @@ import (
 	"instep/lint/inputs"
 )
 
-// place is the position of a finding in a document. Lines, and columns in bytes, count from
-// 1. An unknown column is 0.
+// place is the position of a finding in a document. Lines, and columns in bytes, count from 1.
+// Column 0 means that the column is unknown.
 type place struct{ line, column int }
 
 // excerpt is a part of a line of a document, without control characters.
 type excerpt struct {
 	text  string
-	caret int // the number of characters before the finding; -1 if the column of the finding is unknown
+	caret int // number of characters before the finding; -1 if the column of the finding is unknown
 }
 
 const (
@@ -30,8 +30,8 @@ const (
 	excerptAfter  = 60
 )
 
-// sourceLines reads the lines of an input that have findings. It leaves out lines that it
-// cannot read, such as those of a document in UTF-16, because the lines are only for display.
+// sourceLines leaves out lines that it cannot read, such as those of a document in UTF-16,
+// because the lines are only shown to people.
 func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	found := map[place]excerpt{}
 	if in.Open == nil {
@@ -80,21 +80,21 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // the error is impossible, since Peek has read these bytes
+		_, _ = br.Discard(3) // Discard cannot fail, since Peek has read these bytes
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
 
 var errPassed = errors.New("the document changed while it was checked")
 
-// excerptAt returns the text around a place. Each call must be for a later place than the
-// previous call.
+// excerptAt returns the text around a place. Each place must be after the place of the previous
+// call.
 func (s *lineScanner) excerptAt(p place) (excerpt, error) {
 	for s.line < p.line {
 		switch _, err := s.r.ReadSlice('\n'); {
 		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case !errors.Is(err, bufio.ErrBufferFull): // if the buffer is full, the line is longer, and is read further
+		case !errors.Is(err, bufio.ErrBufferFull): // the line is longer than the buffer, and the loop reads the rest of it
 			return excerpt{}, err
 		}
 	}
@@ -117,9 +117,8 @@ func (s *lineScanner) excerptAt(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut returns the excerpt that consists of the bytes before a place and the bytes after it.
-// The arguments moreBefore and moreAfter say whether the line has further bytes that are not in
-// the excerpt.
+// cutOut joins the bytes before and after a place. moreBefore and moreAfter say whether the line
+// has further bytes on that side.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]
@@ -143,7 +142,8 @@ func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
 }
 
-// excerptOf escapes control characters in a part of a line, and replaces a tab by one space.
+// excerptOf replaces a tab by one space, so that the caret below the excerpt stands at the right
+// column.
 func excerptOf(b []byte) string {
 	text := strings.TrimSuffix(string(b), "\r")
 	return printable(strings.ReplaceAll(text, "\t", " "))

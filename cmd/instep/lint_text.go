@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	findingsTold = 5   // the largest number of findings that are shown for each rule in a document
-	messageTold  = 400 // the length in bytes to which a message is shortened
+	maxFindings    = 5   // largest number of findings that are shown for each rule in a document
+	maxFindingText = 400 // length in bytes to which a message is shortened
 )
 
-// textReport writes findings for people, sorted by document and rule, each with the line of
-// the document in which it is. It keeps only the first few findings of each rule.
+// textReport writes findings for people, sorted by document and rule, each with its line of the
+// document. It keeps only the first few findings of each rule.
 type textReport struct {
 	messageReport
 	in  *inputs.Input
 	met map[string]*ruleFindings
 }
 
-// ruleFindings are the findings of one rule in one document.
 type ruleFindings struct {
 	id    string
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // the findings of rules about quirks that have the same places and messages as these findings
+	also  []*ruleFindings // findings of quirk rules with the same places and messages; only their advice is shown
 }
 
 func (r *textReport) Begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -45,7 +44,7 @@ func (r *textReport) finding(f lint.Finding) {
 		r.met[f.Rule] = g
 	}
 	g.count++
-	if len(g.first) < findingsTold {
+	if len(g.first) < maxFindings {
 		g.first = append(g.first, f)
 	}
 }
@@ -77,9 +76,8 @@ func (r *textReport) Document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks removes the findings of a rule about a quirk if they have the same places and
-// messages as the findings of another rule. The other rule's findings then also show the advice
-// about the quirk.
+// foldQuirks merges the findings of a quirk rule into the findings of another rule with the same
+// places and messages, which then also show the advice about the quirk.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -98,19 +96,18 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// sameAs reports whether the findings other have the same number, places and messages as g. It
-// compares only the findings that are kept.
+// sameAs compares the number of all findings, but places and messages only of the findings that
+// are kept.
 func (g *ruleFindings) sameAs(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
 }
 
-// describe returns the kind of a document and its number of entries.
 func describe(d lint.Document) string {
 	kind := d.Kind
 	switch {
-	case isPlain(kind):
+	case hasNoEntries(kind):
 		return plainKinds[kind]
 	case kind == "" && d.Profile == lint.ProfileORE:
 		return "leads to Resource Maps"
@@ -132,7 +129,7 @@ func describe(d lint.Document) string {
 }
 
 func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
-	rule, _ := lint.Lookup(g.id) // the rule is always found, since each finding is about a rule of the catalogue
+	rule, _ := lint.Lookup(g.id) // always found, since each finding is about a rule of the catalogue
 	fmt.Fprintf(b, "\n  %s %s", g.level, g.id)
 	if rule.Section != "" {
 		fmt.Fprintf(b, " (%s)", rule.Section)
@@ -161,7 +158,7 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	case f.Line > 0:
 		at = fmt.Sprintf("line %d: ", f.Line)
 	}
-	fmt.Fprintf(b, "    %s%s\n", at, printable(shorten(f.Message, messageTold)))
+	fmt.Fprintf(b, "    %s%s\n", at, printable(shorten(f.Message, maxFindingText)))
 	switch {
 	case e.text != "":
 		fmt.Fprintf(b, "    %6d | %s\n", f.Line, e.text)
@@ -169,11 +166,11 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 			fmt.Fprintf(b, "    %6s | %s^\n", "", strings.Repeat(" ", e.caret))
 		}
 	case f.Entry != "":
-		fmt.Fprintf(b, "           of %s\n", printable(shorten(f.Entry, messageTold)))
+		fmt.Fprintf(b, "           of %s\n", printable(shorten(f.Entry, maxFindingText)))
 	}
 }
 
-// shorten truncates a text to a limit in bytes, and marks the cut with an ellipsis.
+// shorten truncates a text to limit bytes, and marks the cut with an ellipsis.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -12,8 +12,8 @@ import (
 	"instep/fetch"
 )
 
-// reach returns the URI of a Source and a client for requests to it. The Source is given as a
-// URI, or as the name of a file or directory with its documents. The caller must call closeAll.
+// reach accepts a Source as a URI, or as the name of a file or directory with its documents. The
+// caller must call closeAll.
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {
@@ -48,8 +48,8 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	if err != nil {
 		return nil, "", nil, usagef("SOURCE: %v", errors.Join(err, root.Close()))
 	}
-	// The client is not given the host that the documents name: without the user's consent, this
-	// host must not get secrets, or be at a private address.
+	// The documents in the file name a host. Without the user's consent this host must not get
+	// secrets, or be at a private address.
 	if c, err = a.newClient(discover.NoHost, f, t); err != nil {
 		return nil, "", nil, errors.Join(err, root.Close())
 	}
@@ -59,12 +59,11 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	}, nil
 }
 
-// localName returns the name of a file or directory if source is such a name or a file URI.
 func localName(source string) (name string, ok bool) {
 	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
 		u, err := url.Parse(source)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
-			return rest, true // the result is a name that no file has; the later error about the file quotes it
+			return rest, true // an invalid file URI becomes a name that no file has, and the later error quotes it
 		}
 		return filepath.FromSlash(u.Path), true
 	}

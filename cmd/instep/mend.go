@@ -14,18 +14,18 @@ import (
 	"instep/mirror"
 )
 
-// mendable is an error with a hint that depends on the present command.
-type mendable struct {
+// hintedError is an error with a hint that depends on the present command.
+type hintedError struct {
 	error
 	hint string
 }
 
-func (e *mendable) Unwrap() error { return e.error }
+func (e *hintedError) Unwrap() error { return e.error }
 
-// mend adds a hint to an error about the state of the mirror: the command that repairs the
+// mend adds a hint to an error about the state of the mirror: the command that repairs this
 // state.
 func (s *syncer) mend(err error) error {
-	if err == nil || errors.As(err, new(*mendable)) {
+	if err == nil || errors.As(err, new(*hintedError)) {
 		return err
 	}
 	state := s.f.state
@@ -33,20 +33,19 @@ func (s *syncer) mend(err error) error {
 	var hint string
 	switch {
 	case errors.Is(err, mirror.ErrUsedCatalog) && !inside, errors.Is(err, mirror.ErrOtherCatalog) && !inside:
-		hint = "is the mirror's disk mounted, and the directory in --state right? To begin a new catalog in another directory: " + s.adoptCommand(freeName(state))
+		hint = "is the mirror's disk mounted, and the directory in --state right? To begin a new catalog in another directory: " + s.adoptCommand(unusedName(state))
 	case errors.Is(err, mirror.ErrLostCatalog):
-		hint = "is the directory in --state right? If the catalog is lost, begin a new one; " + notAgain + ": " + s.adoptCommand(state)
+		hint = fmt.Sprintf("is the directory in --state right? If the catalog is lost, begin a new one (%s): %s", notAgain, s.adoptCommand(state))
 	case errors.Is(err, catalog.ErrDamaged), errors.Is(err, mirror.ErrOtherCatalog):
-		hint = "restore the catalog from a backup, or begin a new one; " + notAgain + ", and the old catalog is kept: " + s.adoptCommand(state)
+		hint = fmt.Sprintf("restore the catalog from a backup, or begin a new one (%s, and the old catalog is kept): %s", notAgain, s.adoptCommand(state))
 	case errors.Is(err, mirror.ErrNotEmpty):
 		hint = "mirror into an empty or a new directory, or let --adopt take over the files that are there: " + s.adoptCommand(state)
 	default:
 		return err
 	}
-	return &mendable{err, hint}
+	return &hintedError{err, hint}
 }
 
-// adoptCommand returns the present command line with --adopt and the given state directory.
 func (s *syncer) adoptCommand(state string) string {
 	words := []string{"instep", "sync", "--adopt"}
 	for _, flag := range s.a.given {
@@ -61,8 +60,7 @@ func (s *syncer) adoptCommand(state string) string {
 	return strings.Join(append(words, shellLine(s.source), shellLine(s.dir)), " ")
 }
 
-// freeName returns the name of a directory that does not exist, next to an existing one.
-func freeName(dir string) string {
+func unusedName(dir string) string {
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
 		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
@@ -71,8 +69,8 @@ func freeName(dir string) string {
 	}
 }
 
-// findTouched checks some files of the mirror. It marks resources whose files other programs
-// deleted or changed, so that the run fetches them again.
+// findTouched checks some files of the mirror, and marks the resources of files that other
+// programs deleted or changed. The run fetches these resources again.
 func (s *syncer) findTouched(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
@@ -84,11 +82,10 @@ func (s *syncer) findTouched(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// explainState prints what a run did with files that did not match the catalog.
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
-		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and was renamed to " + printable(s.aside)})
+		out.warn(warningRecord{Path: s.aside, Message: fmt.Sprintf("the catalog could not be used, and was renamed to %s", printable(s.aside))})
 	}
 	if t.Taken > 0 {
 		out.say("taken over: %s in the directory that already had the bytes of the Source's resources", counted(t.Taken, "file"))
@@ -101,7 +98,7 @@ func (s *syncer) explainState(t *totals) {
 	}
 	if occupied > 0 {
 		out.warn(warningRecord{
-			Message: fmt.Sprintf("%s not stored, because other files have the paths", counted(occupied, "resource")),
+			Message: fmt.Sprintf("%s not stored, because other files have their paths", counted(occupied, "resource")),
 			Hint:    "move those files elsewhere and sync again, or let sync move them to the trash: " + s.adoptCommand(s.f.state),
 		})
 	}

@@ -32,7 +32,6 @@ func newMuseum(dir string) *museum {
 	return &museum{dir: dir, rng: rand.New(rand.NewPCG(1, 2))}
 }
 
-// open creates the museum: it writes the files of its first objects.
 func (m *museum) open() error {
 	for range firstObjects {
 		if _, err := m.acquire(); err != nil {
@@ -78,7 +77,6 @@ func (m *museum) write(o object) error {
 	return nil
 }
 
-// change makes a round of changes in the museum. It returns a line of text about each change.
 func (m *museum) change() ([]string, error) {
 	var told []string
 	for range 2 {

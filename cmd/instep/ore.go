@@ -88,7 +88,6 @@ func (a *app) oreShowCommand() *cobra.Command {
 	return cmd
 }
 
-// mapRecord describes a Resource Map.
 type mapRecord struct {
 	recordHead
 	URI         string   `json:"uri"`
@@ -110,7 +109,6 @@ type mapRecord struct {
 	Aggregated  *int64   `json:"aggregated,omitempty"`
 }
 
-// aggregatedRecord describes a resource that a Resource Map aggregates.
 type aggregatedRecord struct {
 	recordHead
 	URI       string   `json:"uri"`
@@ -129,12 +127,11 @@ func mapRecordOf(found *ore.Found) *mapRecord {
 		URI: found.URI, Way: string(found.Way), Discouraged: found.Way.Discouraged(),
 		Page: found.Page, Depth: found.Depth, Record: found.Record,
 		Format: string(m.Format), Aggregation: m.Aggregation.URI, Title: m.Aggregation.Title, Types: m.Aggregation.Types,
-		Creators: m.Aggregation.Creators, MapCreators: m.Creators, Created: moment(m.Created), Modified: moment(m.Modified),
+		Creators: m.Aggregation.Creators, MapCreators: m.Creators, Created: jsonTime(m.Created), Modified: jsonTime(m.Modified),
 		Rights: m.Rights, Maps: m.Aggregation.Maps, Aggregated: num(int64(len(m.Resources))),
 	}
 }
 
-// mapFinder prints the results of ore find.
 type mapFinder struct {
 	a        *app
 	findings map[string]int64 // by rule
@@ -157,10 +154,10 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	defer c.Close()
 	l := &mapFinder{a: a, findings: map[string]int64{}}
 	finder := ore.Finder{
-		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.found, Problem: l.problem, Note: a.mapNote,
+		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.printMap, Problem: l.printProblem, Note: a.mapNote,
 		Failed: func(uri string, err error) {
-			_, hint := explain(context.Background(), err) // the context is not ctx, because the error did not end the run
-			a.out.failed(uri, err, hint)
+			_, hint := explain(context.Background(), err) // with an interrupted ctx, explain would return only the hint for an interruption
+			a.out.printError(uri, err, hint)
 		},
 	}
 	rep, err := finder.Find(ctx, uri)
@@ -172,14 +169,12 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	return nil
 }
 
-// mapNote prints, with -v, a remark about a step of the search for Resource Maps.
 func (a *app) mapNote(uri, text string) {
 	if a.out.verbose {
 		a.out.warn(warningRecord{URI: uri, Message: text})
 	}
 }
 
-// oreClient returns a client that may connect to the host of a URL.
 func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traffic) (*fetch.Client, error) {
 	if !inputs.IsURL(uri) {
 		return nil, usagef("URL: expected an http or https URI, found %q", uri)
@@ -188,7 +183,7 @@ func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traff
 	return a.connect(ctx, uri, &f.sourceFlags, net)
 }
 
-func (l *mapFinder) found(m *ore.Found) error {
+func (l *mapFinder) printMap(m *ore.Found) error {
 	l.a.out.record(mapRecordOf(m))
 	line := fmt.Sprintf("%-14s %s", m.Way, printable(m.URI))
 	if m.Page != "" {
@@ -198,9 +193,8 @@ func (l *mapFinder) found(m *ore.Found) error {
 	return nil
 }
 
-// problem reports a finding about a Resource Map. In the text output, unless -v is given, it
-// prints only the first few findings of each rule.
-func (l *mapFinder) problem(p ore.Problem) {
+// Without -v, printProblem prints only the first few findings of each rule.
+func (l *mapFinder) printProblem(p ore.Problem) {
 	rule, _ := lint.Lookup(p.Rule)
 	l.n++
 	l.findings[p.Rule]++
@@ -208,7 +202,7 @@ func (l *mapFinder) problem(p ore.Problem) {
 		l.a.out.record(&findingRecord{Rule: p.Rule, Level: rule.Level.String(), URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
 		return
 	}
-	if l.findings[p.Rule] > findingsTold && !l.a.out.verbose {
+	if l.findings[p.Rule] > maxFindings && !l.a.out.verbose {
 		return
 	}
 	at := p.URI
@@ -218,25 +212,23 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// countHidden prints, for each rule, how many findings were not shown.
 func (l *mapFinder) countHidden() {
 	if l.a.out.verbose {
 		return
 	}
-	for rule, n := range sorted(l.findings) {
-		if n > findingsTold {
-			l.a.out.say("and %s more of %s; -v shows all", humanize.Comma(n-findingsTold), rule)
+	for rule, n := range sortedByName(l.findings) {
+		if n > maxFindings {
+			l.a.out.say("and %s more of %s; -v shows all", humanize.Comma(n-maxFindings), rule)
 		}
 	}
 }
 
-// end writes the summary of ore find.
 func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Time) {
 	out, status := l.a.out, "found"
 	switch {
 	case rep.Maps == 0:
 		l.a.code, status = exitFailed, "failed"
-		out.failed(uri, fmt.Errorf("no Resource Map was found from %q", uri), "-v shows where the search went; is there a page, feed or Sitemap that lists maps?")
+		out.printError(uri, fmt.Errorf("no Resource Map was found from %q", uri), "-v shows where the search went; is there a page, feed or Sitemap that lists maps?")
 	case rep.Failed > 0 || rep.Cut:
 		l.a.code, status = exitPartial, "partial"
 	}
@@ -244,7 +236,7 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		out.warn(warningRecord{Message: "the search ended at its limit of requests; a larger --max-requests may find more maps"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})
+		out.warn(warningRecord{Message: fmt.Sprintf("%s not followed, because of the limit --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{
@@ -269,7 +261,7 @@ func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
 	for _, r := range m.Resources {
 		a.out.record(&aggregatedRecord{
 			URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
-			Creators: r.Creators, Modified: moment(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
+			Creators: r.Creators, Modified: jsonTime(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
 		})
 	}
 	a.showMap(m)
@@ -281,7 +273,6 @@ func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
 	return nil
 }
 
-// showMap prints the fields of a Resource Map and the resources that it aggregates.
 func (a *app) showMap(m *ore.Map) {
 	field := func(name string, values ...string) {
 		if text := strings.Join(values, ", "); text != "" {
@@ -308,7 +299,6 @@ func (a *app) showMap(m *ore.Map) {
 	}
 }
 
-// details returns, in brackets, what a Resource Map says about a resource.
 func details(r *ore.Resource) string {
 	var parts []string
 	if r.MediaType != "" {
@@ -329,8 +319,7 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource finds the Resource Maps at a URI and presents the aggregated
-// resources as a Source.
+// aggregatedSource presents the resources that Resource Maps aggregate as a Source.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{
 		Client: c, Pages: -1,
@@ -339,7 +328,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 			return nil
 		},
 		Note:   a.mapNote,
-		Failed: func(uri string, err error) { a.out.failed(uri, err, "") },
+		Failed: func(uri string, err error) { a.out.printError(uri, err, "") },
 	}.Listing(ctx, uri)
 	if err != nil {
 		c.Close()

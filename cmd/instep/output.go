@@ -13,21 +13,20 @@ import (
 // schemaVersion is the version of docs/schema.json.
 const schemaVersion = 1
 
-// output writes the output of a command, as text for people or as JSON records.
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
 
-	mu      sync.Mutex  // guards the writers and the fields below, since several goroutines report
+	mu      sync.Mutex  // guards the writers and the following fields, since several goroutines report
 	bar     *statusLine // the status line at the bottom of the terminal; nil if there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error that was printed
 	said    []string     // the warnings that were printed last, at most maxSaid
 	started bool         // whether a record has been written
-	text    bytes.Buffer // the record that is being written; its memory is used again for the next one
-	pending bytes.Buffer // the records that are queued and not written yet
-	delay   *time.Timer  // the timer that writes the queued records; nil if none are queued
-	last    summary      // the summary that the method end has written
+	text    bytes.Buffer // record that is being written; the buffer is used again for the next record
+	pending bytes.Buffer // records that are queued and not written yet
+	delay   *time.Timer  // timer that writes the queued records; nil if none are queued
+	last    summary      // summary with which the command ended
 }
 
 // Records are written in batches, because a system call for each record would take most of
@@ -81,7 +80,6 @@ type summary struct {
 	Findings     *int64           `json:"findings,omitempty"`
 }
 
-// patchCounts counts the patches that were published, or that a mirror used.
 type patchCounts struct {
 	Made   *int64 `json:"made,omitempty"`   // published
 	Used   *int64 `json:"used,omitempty"`   // the number of resources that a mirror made by applying patches
@@ -92,7 +90,7 @@ type patchCounts struct {
 
 func num(n int64) *int64 { return &n }
 
-// positive returns a pointer to n, or nil if n is 0. A nil pointer omits the field of a record.
+// positive returns nil for 0. A nil pointer omits the field of a JSON record.
 func positive(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -100,8 +98,8 @@ func positive(n int64) *int64 {
 	return &n
 }
 
-// optional returns a pointer to n, or nil if n is negative, which means that the number is
-// unknown. A nil pointer omits the field of a record.
+// optional returns nil for a negative number, which means that the number is unknown. A nil
+// pointer omits the field of a JSON record.
 func optional(n int64) *int64 {
 	if n < 0 {
 		return nil
@@ -114,7 +112,6 @@ func seconds(d time.Duration) *float64 {
 	return &s
 }
 
-// write queues one JSON record for standard output.
 func (o *output) write(v any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +119,7 @@ func (o *output) write(v any) {
 	enc := json.NewEncoder(&o.text)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // the error is impossible: records contain only strings, numbers and booleans
+		panic(err) // not possible: records contain only strings, numbers and booleans
 	}
 	o.pending.Write(escapeSteering(o.text.Bytes()))
 	switch {
@@ -133,7 +130,6 @@ func (o *output) write(v any) {
 	}
 }
 
-// flush writes the pending records.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,8 +147,7 @@ func (o *output) writePending() {
 	}
 }
 
-// record writes a record. With --quiet or --silent it writes only warnings, errors and the
-// summary.
+// record writes only warnings, errors and the summary if --quiet or --silent is given.
 func (o *output) record(r jsonRecord) {
 	kind := r.kind()
 	if !o.json || o.isQuiet() && kind != "warning" && kind != "error" && kind != "summary" {
@@ -161,8 +156,7 @@ func (o *output) record(r jsonRecord) {
 	o.writeAlways(r)
 }
 
-// writeAlways writes a record, even if --quiet or --silent is given. The first record contains
-// the schema version.
+// writeAlways ignores --quiet and --silent. The first record contains the schema version.
 func (o *output) writeAlways(r jsonRecord) {
 	first := 0
 	o.mu.Lock()
@@ -174,10 +168,9 @@ func (o *output) writeAlways(r jsonRecord) {
 	o.write(r)
 }
 
-// isQuiet reports whether --quiet or --silent is given.
 func (o *output) isQuiet() bool { return o.quiet || o.silent }
 
-// end writes the summary of a command: a JSON record or, in the text output, the last line. With
+// end writes the summary of a command as a record or, in the text output, as the last line. With
 // --silent it writes the line only if the exit code is not 0.
 func (o *output) end(s summary, line string) {
 	o.last = s
@@ -194,7 +187,6 @@ func (o *output) end(s summary, line string) {
 	o.flush()
 }
 
-// line writes a line of the text output to standard output.
 func (o *output) line(format string, args ...any) {
 	if o.json || o.isQuiet() {
 		return
@@ -204,7 +196,7 @@ func (o *output) line(format string, args ...any) {
 	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
 }
 
-// put writes lines of the text output above the status line. The caller holds the lock mu.
+// put writes lines above the status line of a terminal. The caller holds the lock mu.
 func (o *output) put(w io.Writer, colour bool, text []byte) {
 	o.bar.clear()
 	if colour {
@@ -213,7 +205,6 @@ func (o *output) put(w io.Writer, colour bool, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// say writes a message for people to standard error.
 func (o *output) say(format string, args ...any) {
 	if o.json || o.isQuiet() {
 		return
@@ -221,7 +212,6 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
-// warn reports a problem that does not end the command.
 func (o *output) warn(r warningRecord) {
 	o.record(&r)
 	if o.json {
@@ -233,12 +223,11 @@ func (o *output) warn(r warningRecord) {
 	}
 }
 
-// maxSaid is the number of earlier warnings that are kept, to recognise reasons that were
-// already printed.
+// maxSaid is the number of earlier warnings with which a new warning is compared.
 const maxSaid = 16
 
-// withoutKnownReason shortens a warning. If the warning ends with a colon and the text of an
-// earlier warning, it replaces both by "(see above)".
+// withoutKnownReason replaces the end of a warning by "(see above)", if it is a colon and the
+// text of an earlier warning.
 func (o *output) withoutKnownReason(text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -251,17 +240,14 @@ func (o *output) withoutKnownReason(text string) string {
 	return text
 }
 
-// fail reports the error that ended the command.
 func (o *output) fail(err error, code int, hint string) {
-	o.failed("", err, hint)
+	o.printError("", err, hint)
 	if o.json {
-		o.end(summary{Status: failure(code), ExitCode: code}, "")
+		o.end(summary{Status: failureStatus(code), ExitCode: code}, "")
 	}
 }
 
-// failure returns the status of a command that an error ended, according to its exit code:
-// refused, partial, interrupted or failed.
-func failure(code int) string {
+func failureStatus(code int) string {
 	switch code {
 	case exitGuard:
 		return "refused"
@@ -273,9 +259,8 @@ func failure(code int) string {
 	return "failed"
 }
 
-// failed reports an error. If it ends the command, uri is ""; otherwise uri names what
-// failed.
-func (o *output) failed(uri string, err error, hint string) {
+// printError prints an error. uri names what failed, and is "" if the error ended the command.
+func (o *output) printError(uri string, err error, hint string) {
 	told, detail := tell(err), printable(err.Error())
 	text := printable(told.text)
 	if detail == text {
@@ -297,8 +282,6 @@ func (o *output) failed(uri string, err error, hint string) {
 	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
-// remember stores a warning or error as the last one that was printed, and returns the one
-// before it.
 func (o *output) remember(text, hint string) (before sentence) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,14 +24,12 @@ import (
 // sentence is an error in plain words, with a hint.
 type sentence struct{ text, hint string }
 
-// sentences translate the errors that users meet most often. The first function that
-// recognises an error translates it.
+// sentences translate errors into plain words. The first function that recognises an error
+// translates it.
 var sentences = []func(error) (sentence, bool){
-	noSource, inURL, ofFetch, ofDatabase, ofDisk, ofLock, ofName,
+	sourceSentence, passwordSentence, fetchSentence, databaseSentence, diskSentence, lockSentence, nameSentence,
 }
 
-// tell translates an error into plain words. If no function of sentences recognises the error,
-// tell only shortens its text.
 func tell(err error) sentence {
 	for _, s := range sentences {
 		if told, ok := s(err); ok {
@@ -41,8 +39,7 @@ func tell(err error) sentence {
 	return sentence{text: brief(err.Error())}
 }
 
-// noSource explains that no Source was found, and why.
-func noSource(err error) (sentence, bool) {
+func sourceSentence(err error) (sentence, bool) {
 	de, ok := errors.AsType[*discover.Error](err)
 	if !ok || len(de.Tried) == 0 {
 		return sentence{}, false
@@ -56,7 +53,7 @@ func noSource(err error) (sentence, bool) {
 		if !ok || fe.Kind == fetch.NotFound || a.Way == discover.WayRobots && fe.Kind == fetch.Denied {
 			continue
 		}
-		if told, ok := ofFetch(a.Err); ok {
+		if told, ok := fetchSentence(a.Err); ok {
 			return told, true
 		}
 	}
@@ -66,25 +63,24 @@ func noSource(err error) (sentence, bool) {
 		}
 	}
 	if broken := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellLine(broken) + " explains what is wrong with this document"}, true
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
 	}
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
-		return inURL(parsed)
+		return passwordSentence(parsed)
 	}
 	return sentence{de.Summary(), "if the site has a Source Description or Capability List elsewhere, give the URL of that document"}, true
 }
 
-// inURL explains that a URL must not contain a password, because other users can see it in the
-// list of processes.
-func inURL(err error) (sentence, bool) {
+// passwordSentence recognises a URL with a password, which other users can see in the list of
+// processes.
+func passwordSentence(err error) (sentence, bool) {
 	if err == nil || !strings.Contains(err.Error(), "the URI has a user name or password") {
 		return sentence{}, false
 	}
 	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave it out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
-// ofFetch explains a failed request.
-func ofFetch(err error) (sentence, bool) {
+func fetchSentence(err error) (sentence, bool) {
 	fe, ok := errors.AsType[*fetch.Error](err)
 	if !ok {
 		return sentence{}, false
@@ -93,7 +89,7 @@ func ofFetch(err error) (sentence, bool) {
 	if u, err := url.Parse(fe.URL); err == nil && u.Host != "" {
 		host = u.Host
 	}
-	if told, ok := ofCertificate(host, fe); ok {
+	if told, ok := certificateSentence(host, fe); ok {
 		return told, true
 	}
 	forConfiguration := strings.Contains(fe.Hint, "configuration")
@@ -110,7 +106,7 @@ func ofFetch(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
-	case fe.Kind == fetch.Temporary && fe.Op == "read": // the request failed while its body was transferred
+	case fe.Kind == fetch.Temporary && fe.Op == "read": // the connection failed during the transfer of the body
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this program"}, true
@@ -124,8 +120,7 @@ func ofFetch(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// whenAgain returns a text that says when to send a request again: after the time for which the
-// host asked to wait, or "later" if it asked for none.
+// whenAgain says when to send a request again. Without a time from the host it says "later".
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
@@ -133,8 +128,7 @@ func whenAgain(wait time.Duration) string {
 	return "in " + formatDuration(max(wait.Round(time.Second), time.Second))
 }
 
-// ofCertificate explains that a host's certificate is not trusted.
-func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
+func certificateSentence(host string, fe *fetch.Error) (sentence, bool) {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError
@@ -155,7 +149,6 @@ func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// lastCause returns the text of the innermost wrapped error.
 func lastCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -166,8 +159,7 @@ func lastCause(err error) string {
 	}
 }
 
-// ofDatabase explains that a database with listed resources does not answer.
-func ofDatabase(err error) (sentence, bool) {
+func databaseSentence(err error) (sentence, bool) {
 	dial, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, scan.ErrConnect) {
 		return sentence{}, false
@@ -182,8 +174,7 @@ func ofDatabase(err error) (sentence, bool) {
 	}, true
 }
 
-// ofDisk explains that a file or directory cannot be written or read, or that a disk is full.
-func ofDisk(err error) (sentence, bool) {
+func diskSentence(err error) (sentence, bool) {
 	var pe *fs.PathError
 	path := ""
 	if errors.As(err, &pe) {
@@ -199,7 +190,7 @@ func ofDisk(err error) (sentence, bool) {
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
-		return sentence{path + " is on a read-only disk", "choose a directory on another disk; publish has --out DIR and --state DIR for that"}, true
+		return sentence{fmt.Sprintf("%s is on a read-only disk", path), "choose a directory on another disk; publish has --out DIR and --state DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission) && isWrite(pe.Op):
 		return sentence{"you have no permission to write " + path, "change its permissions, or choose another directory"}, true
 	case errors.Is(err, fs.ErrPermission):
@@ -208,14 +199,12 @@ func ofDisk(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// isWrite reports whether an operation modifies a file or directory. The operation is named as
-// in the field Op of an fs.PathError.
+// isWrite reports whether an operation, named as in fs.PathError, modifies a file or directory.
 func isWrite(op string) bool {
 	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
 }
 
-// ofLock explains that another run is using a mirror or state.
-func ofLock(err error) (sentence, bool) {
+func lockSentence(err error) (sentence, bool) {
 	le, ok := errors.AsType[*flock.LockedError](err)
 	if !ok {
 		return sentence{}, false
@@ -227,8 +216,7 @@ func ofLock(err error) (sentence, bool) {
 	return sentence{run + " is using " + le.Path, "wait until that run has ended, and give the same command again"}, true
 }
 
-// ofName explains that a file on the command line does not exist.
-func ofName(err error) (sentence, bool) {
+func nameSentence(err error) (sentence, bool) {
 	pe, ok := err.(*fs.PathError) //nolint:errorlint // wrapped errors have sentences of their own
 	if !ok || !errors.Is(pe, fs.ErrNotExist) {
 		return sentence{}, false
@@ -248,8 +236,8 @@ const (
 // places is a pattern that matches URLs, and paths with at least two slashes.
 var places = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+|(?:[^\s"'<>():;,]*/){2,}[^\s"'<>():;,]*`)
 
-// brief returns a message as one line of limited length, without repetitions. It shortens long
-// URLs and paths in the middle.
+// brief returns a message as one line of limited length, without repetitions. Long URLs and paths
+// are cut in the middle.
 func brief(text string) string {
 	text = withoutRepeats(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
 	var b strings.Builder
@@ -274,12 +262,11 @@ func brief(text string) string {
 	return b.String()
 }
 
-// minRepeated is the length from which on a part of a message is removed if the same text is
-// already part of the message.
+// Repeated parts of a message are removed if they have at least minRepeated bytes.
 const minRepeated = 12
 
-// withoutRepeats splits a message at its colons, and removes each part that is the same as an
-// earlier part.
+// withoutRepeats removes each part of a message between colons that is the same as an earlier
+// part.
 func withoutRepeats(text string) string {
 	var said, out []string
 	for _, part := range strings.Split(text, ": ") {

@@ -13,7 +13,6 @@ import (
 	"instep/transfer"
 )
 
-// planFlags are the flags of sync that choose how resources are fetched.
 type planFlags struct {
 	prefer        string
 	duplicates    string
@@ -22,20 +21,18 @@ type planFlags struct {
 	baselineEvery string
 }
 
-// baselineDays is the default of --baseline-every.
 const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 
 func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: what costs less)")
+	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: the cheaper way)")
 	fs.StringVar(&f.duplicates, "duplicates", "", "try the duplicates of a resource before its own URI, after it or never: `first|last|never` (default: duplicates with a priority first, the others last); duplicates are used only if a digest proves the bytes")
 	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, even if the Source offers patches")
 	fs.BoolVar(&f.explain, "explain", false, "print the reason for each choice, such as the choice between single requests and packages")
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "compare the whole mirror with the Source after this `TIME`, to find deletions that the Source did not announce: a number of days such as 30d, or never")
 }
 
-// set configures a Destination from the flags.
-func (f *planFlags) set(d *destination.Destination) error {
+func (f *planFlags) configure(d *destination.Destination) error {
 	if err := chooseIfSet("prefer", f.prefer); err != nil {
 		return err
 	}
@@ -58,8 +55,6 @@ func (f *planFlags) set(d *destination.Destination) error {
 	return nil
 }
 
-// explainPlan prints the reasons for the choices in a plan, such as the choice between single
-// resources and packages.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
 		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
@@ -67,13 +62,12 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 	}
 }
 
-// showPlan prints the plan of a dry run.
 func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.Plan) (err error) {
 	var t totals
 	a := s.a
 	for _, sp := range p.Sets {
 		if sp.Mode == destination.Incremental {
-			if sp.Same, err = heldBeside(ctx, m, sp.Set, sp.Updated+sp.Deleted); err != nil {
+			if sp.Same, err = unchangedCount(ctx, m, sp.Set, sp.Updated+sp.Deleted); err != nil {
 				return err
 			}
 		}
@@ -107,7 +101,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
-	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act), Bytes: optional(act.Want.Length.Int64())})
 	line := changeMark(act.Change) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"

@@ -27,10 +27,10 @@ type progressBar struct {
 	now  func() time.Time
 	net  *traffic // the network traffic of the command; nil if the command reads only files
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // guards the fields up to rate
 	files    int64      // the number of processed files
 	total    int64      // the number of files to process; 0 if it is unknown
-	bytes    int64      // the number of bytes of the processed files; it is used if net is nil
+	bytes    int64      // number of bytes of the processed files; used if net is nil
 	size     int64      // the number of bytes of the files to process; 0 if it is unknown
 	offset   int64      // the number of network bytes that were transferred before the first file
 	errors   int64
@@ -51,8 +51,8 @@ const (
 	rateWindow = 15 * time.Second       // the period over which the rate of transfer is averaged
 )
 
-// newProgress shows progress until stop is called. If the command reads files and no network,
-// net is nil.
+// newProgress shows progress until stop is called. For a command that reads only files, net is
+// nil.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
 	if a.out.isQuiet() || a.out.json {
@@ -64,8 +64,8 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	if !ok || a.out.verbose {
 		p.idle.Go(func() {
 			p.repeat(lineTime, func() {
-				s := p.state()
-				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
+				s := p.currentState()
+				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.fullText())
 			})
 		})
 		return p
@@ -74,13 +74,12 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 		p.out.setStatus(&statusLine{w: f, width: func() int { return widthOf(f) }})
 		defer p.out.setStatus(nil)
 		p.repeat(frameTime, func() {
-			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
+			p.out.status(func(columns int) string { s := p.currentState(); return s.lineFor(columns) })
 		})
 	})
 	return p
 }
 
-// repeat calls show at intervals until stop is called.
 func (p *progressBar) repeat(interval time.Duration, show func()) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
@@ -94,13 +93,11 @@ func (p *progressBar) repeat(interval time.Duration, show func()) {
 	}
 }
 
-// terminal returns the file to which w writes, and whether that is a terminal.
 func terminal(w io.Writer) (f *os.File, ok bool) {
 	f, ok = w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// widthOf returns the number of columns of a terminal, or 80 if it is unknown.
 func widthOf(f *os.File) int {
 	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 		return columns
@@ -108,9 +105,9 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// state returns the present progress. It also records the number of bytes so far, from which the
-// rate is computed.
-func (p *progressBar) state() progressState {
+// currentState also records how many bytes were transferred so far, from which the rate is
+// computed.
+func (p *progressBar) currentState() progressState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -120,7 +117,7 @@ func (p *progressBar) state() progressState {
 	}
 	if p.net != nil {
 		s.bytes = p.net.bytes.Load() - p.offset
-		s.current = cmp.Or(s.current, p.net.lastName())
+		s.current = cmp.Or(s.current, p.net.lastPath())
 	}
 	if p.failure != "" && now.Sub(p.failedAt) < failureFor {
 		s.current = p.failure
@@ -129,8 +126,7 @@ func (p *progressBar) state() progressState {
 	return s
 }
 
-// start adds the work of a plan to the total amount of work.
-func (p *progressBar) start(plan *destination.Plan) {
+func (p *progressBar) addPlan(plan *destination.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range plan.Sets {
@@ -147,16 +143,13 @@ func (p *progressBar) start(plan *destination.Plan) {
 	p.rate.add(p.now(), 0)
 }
 
-// doing adds the named file to the files that are being processed. It remains there until ended
-// is called with the same name.
-func (p *progressBar) doing(name string) {
+func (p *progressBar) fileBegun(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current, name)
 }
 
-// ended removes the named file from the files that are being processed.
-func (p *progressBar) ended(name string) {
+func (p *progressBar) fileEnded(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.current, name); i >= 0 {
@@ -164,31 +157,28 @@ func (p *progressBar) ended(name string) {
 	}
 }
 
-// showFile shows the name of the file that was processed last. It is for commands that process
-// one file at a time.
+// showFile is for commands that process one file at a time.
 func (p *progressBar) showFile(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current[:0], name)
 }
 
-// done counts a processed file of n bytes.
-func (p *progressBar) done(n int64) {
+func (p *progressBar) countFile(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.files++
 	p.bytes += n
 }
 
-// failed counts a failure, and shows its text for a few seconds.
-func (p *progressBar) failed(text string) {
+func (p *progressBar) showFailure(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.errors++
 	p.failure, p.failedAt = text, p.now()
 }
 
-// stop ends the display of progress. Further calls do nothing.
+// stop may be called several times.
 func (p *progressBar) stop() {
 	p.once.Do(func() {
 		if p.end != nil {
@@ -198,8 +188,7 @@ func (p *progressBar) stop() {
 	})
 }
 
-// progressState is the progress of a command at one moment. Its fields have the same meanings as
-// the fields of progressBar with the same names.
+// progressState is a copy of fields of progressBar at one moment.
 type progressState struct {
 	name         string
 	files, total int64
@@ -209,13 +198,13 @@ type progressState struct {
 	current      string
 }
 
-// segment is a part of the progress line. The segment with the highest rank is left out first.
+// segment is a part of the progress line. If the line is too long, the segment with the highest
+// rank is left out first.
 type segment struct {
 	text string
 	rank int
 }
 
-// segments returns the parts of the progress line, in order.
 func (s *progressState) segments() (list []segment) {
 	add := func(rank int, format string, args ...any) {
 		list = append(list, segment{fmt.Sprintf(format, args...), rank})
@@ -233,7 +222,7 @@ func (s *progressState) segments() (list []segment) {
 	if s.rate > 0 {
 		add(6, "%s/s", humanSize(int64(s.rate)))
 	}
-	if left, ok := s.left(); ok {
+	if left, ok := s.remainingTime(); ok {
 		add(3, "%s left", left)
 	}
 	switch {
@@ -248,7 +237,7 @@ func (s *progressState) segments() (list []segment) {
 	return list
 }
 
-// percent returns the completed share, of the bytes if their total is known, otherwise of the
+// percent returns the share of the bytes if their total is known, otherwise the share of the
 // files.
 func (s *progressState) percent() (percent int64, ok bool) {
 	switch {
@@ -260,9 +249,7 @@ func (s *progressState) percent() (percent int64, ok bool) {
 	return 0, false
 }
 
-// left returns the time that the remaining bytes need at the current rate, as a text. It returns
-// false if this time is not known.
-func (s *progressState) left() (text string, ok bool) {
+func (s *progressState) remainingTime() (text string, ok bool) {
 	rest := s.size - s.bytes
 	if rest <= 0 || s.rate < 1 {
 		return "", false
@@ -280,12 +267,10 @@ func (s *progressState) left() (text string, ok bool) {
 	}
 }
 
-// gap separates the segments of a progress line.
 const gap = "  "
 
-// line returns as many segments as fit into the columns of a terminal. It leaves one column
-// free, since a full line would wrap.
-func (s *progressState) line(columns int) string {
+// lineFor leaves one column of the terminal free, since a full line would wrap.
+func (s *progressState) lineFor(columns int) string {
 	list := s.segments()
 	for room := columns - 1; ; {
 		text := joinSegments(list)
@@ -310,8 +295,7 @@ func (s *progressState) line(columns int) string {
 // minName is the smallest number of columns in which a name is shown.
 const minName = 8
 
-// text returns all segments of the progress line as one text, whatever its width.
-func (s *progressState) text() string {
+func (s *progressState) fullText() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {
 		text += gap + printable(s.current)
@@ -327,8 +311,6 @@ func joinSegments(list []segment) string {
 	return strings.Join(texts, gap)
 }
 
-// shortenName replaces the middle of a name by an ellipsis, so that the name fits into a number
-// of columns.
 func shortenName(name string, columns int) string {
 	if runewidth.StringWidth(name) <= columns {
 		return name
@@ -355,8 +337,8 @@ type sample struct {
 	bytes int64
 }
 
-// add records that a number of bytes has been transferred up to now, and returns the average
-// rate in bytes per second.
+// add records the number of bytes transferred so far, and returns the average rate in bytes per
+// second.
 func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	r.samples = append(r.samples, sample{now, bytes})
 	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateWindow {
@@ -370,8 +352,7 @@ func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	return float64(bytes-first.bytes) / seconds
 }
 
-// nameInWork returns the path of a URL, without its first slash.
-func nameInWork(uri string) string {
+func urlPath(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Path == "" {
 		return uri

@@ -160,7 +160,7 @@ func TestProgressLineFitsAnyWidth(t *testing.T) {
 		current: "photos/1987/ein sehr langer Name mit Umlauten äöü und 漢字.tiff",
 	}
 	for columns := 1; columns <= 200; columns++ {
-		if line := s.line(columns); runewidth.StringWidth(line) >= max(columns, 1) {
+		if line := s.lineFor(columns); runewidth.StringWidth(line) >= max(columns, 1) {
 			t.Errorf("%d columns: %q has %d", columns, line, runewidth.StringWidth(line))
 		}
 	}
@@ -170,7 +170,7 @@ func TestProgressLineFitsAnyWidth(t *testing.T) {
 		80:  "sync  15%  12 GB of 79 GB  84 MB/s  13m left  1,204/90,000 files  2 failed",
 		120: "sync  15%  12 GB of 79 GB  84 MB/s  13m left  1,204/90,000 files  2 failed  photos/1987/ein sehr …ten äöü und 漢字.tiff",
 	} {
-		if got := s.line(columns); got != want {
+		if got := s.lineFor(columns); got != want {
 			t.Errorf("%d columns: got %q, want %q", columns, got, want)
 		}
 	}

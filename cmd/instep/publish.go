@@ -22,7 +22,6 @@ import (
 	"instep/source"
 )
 
-// publishFlags are the flags of publish that are not configuration options.
 type publishFlags struct {
 	config string // the name of the configuration file
 	set    string
@@ -90,15 +89,14 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what another program published, or what was published with a state that is lost")
 	fs.StringVar(&f.moveTo, "move-to", "", "publish at this base `URL` what was published at another one, and remove the earlier documents")
-	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for another web server")
+	fs.StringVar(&f.zip, "zip", "", "also pack the documents (not the resources) into this ZIP `FILE`, to copy them to another web server")
 	fs.StringVar(&f.show, "show", "", "publish nothing; print the lines to add to robots.txt or to HTML pages: `robots|html`")
 	f.watch.register(fs)
 	return cmd
 }
 
-// publishArgs is the check that there is at most one directory on the command line. If there are
-// two and --keep-versions is given, its error explains how to give a time to this flag, because
-// in "--keep-versions 1y" the 1y is taken for a directory.
+// publishArgs allows one directory. If there are two, the error may explain --keep-versions=1y,
+// because in "--keep-versions 1y" the 1y is taken for a directory.
 func publishArgs(cmd *cobra.Command, args []string) error {
 	err := optionalArgs(0, "DIR")(cmd, args)
 	if err != nil && cmd.Flags().Changed("keep-versions") {
@@ -124,7 +122,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if f.moveTo != "" {
 		c.BaseURL, c.origins["base_url"] = f.moveTo, fromFlag+"--move-to"
 	}
-	if err := c.needsBaseURL(cmd, a.now); err != nil {
+	if err := c.completeBaseURL(cmd, a.now); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
@@ -155,14 +153,14 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	}
 	if f.watch.on {
 		f.watch.runs = c.mirrorRuns(a.now)
-		return hintMove(a.watch(cmd.Context(), site, f), cmd, args)
+		return withMoveHint(a.watch(cmd.Context(), site, f), cmd, args)
 	}
-	return hintMove(a.publishOnce(cmd.Context(), site, f), cmd, args)
+	return withMoveHint(a.publishOnce(cmd.Context(), site, f), cmd, args)
 }
 
-// hintMove adds a hint to an error that means that the base URL differs from that of the last
-// publication. The hint is the command that moves the publication to the new base URL.
-func hintMove(err error, cmd *cobra.Command, args []string) error {
+// withMoveHint adds the command with --move-to to the error that the last publication had another
+// base URL.
+func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
 		return err
@@ -174,16 +172,15 @@ func hintMove(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	hint := "to move the publication to the given base URL, once: " + command
+	hint := "to move the publication to the given base URL: " + command
 	if cmd.Flags().Changed("out") { // without --out the documents are in the published directory, which a second publication would list
 		hint += "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"
 	}
-	return &mendable{err, hint}
+	return &hintedError{err, hint}
 }
 
-// needsBaseURL sets the base URL to that of the last publication if none is given. If
-// there was no publication, it returns an error.
-func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (err error) {
+// completeBaseURL takes a missing base URL from the last publication.
+func (c *configuration) completeBaseURL(cmd *cobra.Command, now func() time.Time) (err error) {
 	if c.BaseURL != "" || c.file != nil {
 		return nil
 	}
@@ -202,10 +199,10 @@ func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (
 	return err
 }
 
-// needsDir returns an error if no directory is given although it is needed: to read the files of
-// a set from it, or to write the documents into it.
+// needsDir returns an error if a required directory is missing: the one with the files of a set,
+// or the one for the documents.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
-	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.given()) == 0 })
+	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.givenKeys()) == 0 })
 	switch {
 	case c.Dir != "" || listed && c.Out != "":
 		return nil
@@ -231,11 +228,11 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if f.config != "" {
-		a.tellOthers(s.Others(), f.config)
+		a.warnUnconfigured(s.Others(), f.config)
 	}
 	rep, err := s.Publish(ctx, f.what)
 	if err == nil && f.zip != "" {
-		err = a.zip(ctx, s, &site, f.zip)
+		err = a.packDocuments(ctx, s, &site, f.zip)
 	}
 	progress.stop()
 	if err != nil {
@@ -246,8 +243,8 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	return nil
 }
 
-// planMove prints which documents --move-to would remove, and reports whether anything is
-// published at another base URL.
+// planMove prints which documents --move-to would remove. moves is false if nothing is published
+// at another base URL.
 func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err error) {
 	before, keys, err := publish.PlanMove(ctx, *site)
 	if err != nil || before == "" {
@@ -261,8 +258,7 @@ func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err
 	return true, nil
 }
 
-// tellOthers lists the published sets that are no longer in the configuration.
-func (a *app) tellOthers(sets []string, config string) {
+func (a *app) warnUnconfigured(sets []string, config string) {
 	for _, set := range sets {
 		name, remove := fmt.Sprintf("the set %q", set), source.CapabilityListURI("", set)
 		if set == "" {
@@ -274,7 +270,6 @@ func (a *app) tellOthers(sets []string, config string) {
 	}
 }
 
-// placedSite returns the site of a configuration, including its state directory.
 func (c *configuration) placedSite() (site publish.Site, err error) {
 	site = c.site()
 	if site.State == "" {
@@ -283,9 +278,8 @@ func (c *configuration) placedSite() (site publish.Site, err error) {
 	return site, err
 }
 
-// defaultState returns the state directory that a publication has by default. It is below the
-// user's state directory, and its name is a digest of the real path of dir or, if dir is "", of
-// the path of out.
+// defaultState returns a directory below the user's state directory. Its name is a digest of the
+// real path of dir or, if dir is "", of the path of out.
 func defaultState(dir, out string) (string, error) {
 	real, err := filepath.Abs(out)
 	if dir != "" {
@@ -311,9 +305,9 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// inConfiguration changes the hint of an error about a refused origin. The hint then names
-// the configuration key that allows the origin, because publish has no flag for that.
-func inConfiguration(err error) {
+// hintConfiguration changes the hint about a refused origin to the configuration key that allows
+// the origin, because publish has no flag for that.
+func hintConfiguration(err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
 		fe.Hint = "to allow the origin, add it to from.allow_origins in the configuration: " + fe.AllowOrigin
 	}
@@ -325,14 +319,14 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 		set, setName = source.CapabilityListURI(site.BaseURL, e.Set), "   ("+cmp.Or(e.Set, "the default set")+")"
 	}
 	if e.Err != nil {
-		inConfiguration(e.Err)
-		p.failed(e.Err.Error())
+		hintConfiguration(e.Err)
+		p.showFailure(e.Err.Error())
 		told := tell(e.Err)
 		a.out.warn(warningRecord{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}
 	p.showFile(e.Path)
-	p.done(max(e.Bytes, 0))
+	p.countFile(max(e.Bytes, 0))
 	a.out.record(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {
 		size := ""

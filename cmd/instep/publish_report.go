@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,24 +13,24 @@ import (
 	"instep/source"
 )
 
-// leftOut describes the files that a scan leaves out, by reason. Documents of the publication
-// itself are not counted.
+// leftOut describes the files that a scan leaves out, by reason. The documents of the publication
+// are not counted.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
 	scan.Symlink:    "that are symbolic links to nothing, to a directory, or out of the published directory",
 	scan.Special:    "that are neither files nor directories, such as sockets",
-	scan.Pattern:    "not chosen by include and exclude",
+	scan.Pattern:    "not chosen by --include and --exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
-	scan.LinkFile:   "with links of the files beside them (--link-files)",
+	scan.LinkFile:   "that contain the links of other files (--link-files)",
 	scan.Assumed:    "assumed to be unchanged, which stay published as they are",
 	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync fetches them, or --also due lists them as they are)",
-	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified)",
-	scan.Held:       "held in an earlier state than the Source has (--also held)",
+	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified lists them)",
+	scan.Held:       "kept in an earlier state than the Source has (--also held lists them)",
 	scan.Loop:       "that the Source itself copied from this publication",
 }
 
-// ownAddress returns the flag with which serve listens at the address in a base URL, if that is
-// an address of this machine and not the default of serve.
+// ownAddress returns the flag --addr for serve if the base URL has a loopback address other than
+// the default of serve.
 func ownAddress(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Host == defaultAddr || !net.ParseIP(u.Hostname()).IsLoopback() {
@@ -40,7 +39,6 @@ func ownAddress(base string) string {
 	return " --addr " + u.Host
 }
 
-// reportPublish prints the results of a publication, or of a dry run.
 func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
 		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
@@ -54,13 +52,13 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 				served = "-c " + f.config
 			}
 			a.out.say("Serve the directory with any web server at this URL, or try: instep serve %s", served+ownAddress(site.BaseURL))
-			a.out.say("So that others find the Source, add to your site what publish --show robots and --show html print")
+			a.out.say("So that others find the Source, add to your site the lines that publish --show robots and publish --show html print")
 		}
 	}
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(warningRecord{Message: strconv.FormatInt(rep.Failed, 10) + " could not be read (see above); what is published of these stays published"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%d could not be read (see above); what was published from these files stays published", rep.Failed)})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -69,8 +67,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanSize(rep.Hashed)))
 }
 
-// reportOthers prints the results of a publication in which a set failed: those of the sets that
-// were published nevertheless.
+// reportOthers prints the results of the sets that were published although another set failed.
 func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	for i := range rep.Sets {
 		if rep.Sets[i].Published {
@@ -79,7 +76,6 @@ func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	}
 }
 
-// publishStatus returns the status of a publication or a dry run.
 func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	switch {
 	case dryRun:
@@ -90,13 +86,11 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	return "published"
 }
 
-// publishLine returns the beginning of the last line for people: the status and the counts.
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 }
 
-// publishedPatches returns the counts of published patches; nil if there are none.
 func publishedPatches(rep *publish.SetReport) *patchCounts {
 	if rep.Patches == 0 {
 		return nil
@@ -104,7 +98,6 @@ func publishedPatches(rep *publish.SetReport) *patchCounts {
 	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
-// excluded counts the files that were left out of all sets, by reason.
 func excluded(sets []publish.SetReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range sets {
@@ -115,8 +108,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet prints the results of a set as text and, if the publication has several sets, as a
-// record.
+// reportSet also writes a record if the publication has several sets.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
 		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
@@ -132,7 +124,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
 	if rep.Patches > 0 {
-		a.out.say("%s of %s, instead of whole resources of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
+		a.out.say("%s (%s) instead of whole resources (%s)", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
 	}
 	if site.DryRun {
 		a.previewSet(rep)
@@ -149,7 +141,6 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 }
 
-// setTitle returns the heading of the results of a set: its name and title.
 func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	name := "The default set"
 	if rep.Set != "" {
@@ -163,7 +154,6 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	return name
 }
 
-// setRecord returns the record with the results of a set.
 func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	return &statusRecord{
 		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: positive(rep.Publication),
@@ -172,8 +162,6 @@ func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	}
 }
 
-// previewSet prints which documents a publication would write and retire, and how much disk
-// space it would use.
 func (a *app) previewSet(rep *publish.SetReport) {
 	for _, key := range rep.Documents {
 		a.out.line("write   %s", printable(key))
@@ -192,9 +180,8 @@ func (a *app) previewSet(rep *publish.SetReport) {
 	}
 }
 
-// tellLeftOut prints how many files were left out of a set for each reason.
 func (a *app) tellLeftOut(rep *publish.SetReport) {
-	for reason, n := range sorted(rep.Excluded) {
+	for reason, n := range sortedByName(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
 			if begin, hint, ok := strings.Cut(what, " ("); !a.out.verbose && ok {
 				what = begin + " (-v names them; " + hint
@@ -206,10 +193,9 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 	}
 }
 
-// explainGuard adds to a refusal by the guard on deletions. For each refused set it prints which
-// files were left out of the set, because the guard may have counted them as deleted. If a set
-// leaves out resources of a mirror because of doubts about them, it also adds a hint to the
-// error.
+// explainGuard prints which files were left out of each refused set, because the guard may have
+// counted them as deleted. If doubts about resources of a mirror are the reason, it also adds a
+// hint.
 func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
 		return err
@@ -221,7 +207,7 @@ func (a *app) explainGuard(err error, rep *publish.Report) error {
 		a.tellLeftOut(&rep.Sets[i])
 		for _, doubt := range []scan.Reason{scan.Due, scan.Unverified, scan.Held} {
 			if rep.Sets[i].Excluded[string(doubt)] > 0 {
-				err = &mendable{err, "sync the mirror first, or also publish what is left out with --also; to publish the deletions: --max-delete 100%"}
+				err = &hintedError{err, "sync the mirror first, or also publish what is left out with --also; to publish the deletions: --max-delete 100%"}
 			}
 		}
 	}

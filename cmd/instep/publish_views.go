@@ -13,8 +13,8 @@ import (
 	"instep/source"
 )
 
-// show prints the lines for robots.txt or HTML pages by which programs find the publication.
-// It does not write these files, because they belong to the user.
+// show prints lines for robots.txt or HTML pages instead of writing them, because these files
+// belong to the user.
 func (a *app) show(c *configuration, view string) error {
 	if err := choose("show", view); err != nil {
 		return err
@@ -47,8 +47,6 @@ func (a *app) show(c *configuration, view string) error {
 	return err
 }
 
-// publishedDirs returns the directories of the resources and the documents, which are served
-// together.
 func (c *configuration) publishedDirs() (dirs []string) {
 	for _, dir := range []string{c.Dir, c.Out} {
 		if dir != "" {
@@ -58,8 +56,7 @@ func (c *configuration) publishedDirs() (dirs []string) {
 	return dirs
 }
 
-// zip packs the published documents into a file.
-func (a *app) zip(ctx context.Context, s *publish.Session, site *publish.Site, file string) error {
+func (a *app) packDocuments(ctx context.Context, s *publish.Session, site *publish.Site, file string) error {
 	if site.DryRun {
 		a.out.say("a dry run packs nothing into %s", file)
 		return nil

@@ -16,7 +16,6 @@ import (
 	"instep/internal/watch"
 )
 
-// recordFlags are the flags of record that are not configuration options.
 type recordFlags struct {
 	config, set, socket string
 	every               time.Duration
@@ -80,7 +79,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	case f.every <= 0:
 		return usagef("--every %s: expected a time above 0", f.every)
 	}
-	if err := c.needsBaseURL(cmd, a.now); err != nil {
+	if err := c.completeBaseURL(cmd, a.now); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
@@ -103,11 +102,10 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	return a.recordInto(ctx, s, f)
 }
 
-// recordInto records changes in an open session until the input ends or ctx is done.
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // this publishes the changes that an earlier run recorded
+	if _, err := s.Publish(ctx, what); err != nil { // publishes the changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -124,7 +122,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	}
 	var n recordCount
 	intake := func(ctx context.Context) error {
-		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.answered(&answer, &n) })
+		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.tellAnswer(&answer, &n) })
 	}
 	if f.socket != "" {
 		ln, err := listenUnix(ctx, f.socket)
@@ -146,7 +144,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // clients that use a socket have learnt of failures from the answers
+	if n.failed > 0 && f.socket == "" { // the answers on the socket have already told its clients about failures
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -157,8 +155,6 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts the answers to the changes that an application pushed, by the kind of the
-// answer.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
 func (n *recordCount) count(answer rec.Answer) {
@@ -176,19 +172,17 @@ func (n *recordCount) count(answer rec.Answer) {
 	}
 }
 
-// answered prints the answer to a change that was read from standard input.
-func (a *app) answered(answer *rec.Answer, n *recordCount) {
+func (a *app) tellAnswer(answer *rec.Answer, n *recordCount) {
 	n.count(*answer)
 	if !answer.OK {
 		a.out.warn(warningRecord{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // the sender of the line waits for the answer, so the output cannot wait for more lines
+	a.out.flush() // the sender of the line waits for this answer, so it must be written at once
 }
 
-// listenUnix listens on a Unix socket that only the user can open. It replaces an existing
-// socket if no program listens on it, but no other file.
+// listenUnix replaces an existing socket if no program listens on it, but no other file.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {

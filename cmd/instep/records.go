@@ -2,14 +2,12 @@ package main
 
 import "instep/resourcesync"
 
-// jsonRecord is a JSON record. Each type of record has a struct with the fields that
-// docs/schema.json defines.
+// jsonRecord is a JSON record. docs/schema.json defines the fields of each type.
 type jsonRecord interface {
 	kind() string // type of the record in docs/schema.json
 	begin(schemaVersion int, kind string)
 }
 
-// recordHead contains the fields at the beginning of each record.
 type recordHead struct {
 	SchemaVersion int    `json:"schema_version,omitempty"` // the version of docs/schema.json; only in the first record of a command
 	Type          string `json:"type"`
@@ -19,8 +17,6 @@ func (h *recordHead) begin(schemaVersion int, kind string) {
 	h.SchemaVersion, h.Type = schemaVersion, kind
 }
 
-// changeRecord describes the change of a resource, or in a dry run the change that would be
-// made.
 type changeRecord struct {
 	recordHead
 
@@ -35,8 +31,6 @@ type changeRecord struct {
 	Was    string `json:"hash_before,omitempty"`
 }
 
-// statusRecord describes the progress of a command, or the state of one of its
-// arguments.
 type statusRecord struct {
 	recordHead
 
@@ -62,7 +56,6 @@ type statusRecord struct {
 	Resources *int64 `json:"resources,omitempty"`
 }
 
-// warningRecord describes a problem that does not end the command.
 type warningRecord struct {
 	recordHead
 
@@ -83,7 +76,6 @@ type warningRecord struct {
 	Gap      string `json:"gap,omitempty"`
 }
 
-// errorRecord describes a failure.
 type errorRecord struct {
 	recordHead
 
@@ -97,7 +89,6 @@ type errorRecord struct {
 	RunID   string `json:"run_id,omitempty"`
 }
 
-// verdictRecord describes the verdict of an audit on a resource.
 type verdictRecord struct {
 	recordHead
 
@@ -108,7 +99,6 @@ type verdictRecord struct {
 	Again   bool   `json:"again,omitempty"`
 }
 
-// documentRecord describes a document that was read.
 type documentRecord struct {
 	recordHead
 
@@ -127,7 +117,6 @@ type documentRecord struct {
 	Profile    string `json:"profile,omitempty"`
 }
 
-// findingRecord describes a rule that a document breaks.
 type findingRecord struct {
 	recordHead
 
@@ -140,7 +129,6 @@ type findingRecord struct {
 	Entry   string `json:"entry,omitempty"`
 }
 
-// resourceRecord describes a resource in a mirror.
 type resourceRecord struct {
 	recordHead
 
@@ -155,10 +143,9 @@ type resourceRecord struct {
 	Changed   string `json:"changed,omitempty"`
 	Verified  *bool  `json:"verified,omitempty"`
 
-	*resourcesync.Remainder // the parts of the Source's entry without a field above; they become fields of the record, and are nil if there are none
+	*resourcesync.Remainder // further parts of the Source's entry, as fields of the record; nil if there are none
 }
 
-// versionRecord describes an earlier or present state of a resource in a mirror.
 type versionRecord struct {
 	recordHead
 
@@ -178,10 +165,9 @@ type versionRecord struct {
 	Verified  *bool  `json:"verified,omitempty"`
 	Run       int64  `json:"run,omitempty"`
 
-	*resourcesync.Remainder // the parts of the Source's entry without a field above; they become fields of the record, and are nil if there are none
+	*resourcesync.Remainder // further parts of the Source's entry, as fields of the record; nil if there are none
 }
 
-// runRecord describes a run that changed a mirror.
 type runRecord struct {
 	recordHead
 

@@ -76,8 +76,8 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows returns the settings that are stored with a mirror. If the settings cannot be
-// read, keptRows only warns, since the records of runs are useful without them.
+// keptRows only warns if the settings stored with a mirror cannot be read, since the records of
+// runs are useful without them.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
@@ -89,7 +89,6 @@ func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRec
 	return settingRows(kept), err
 }
 
-// loadDetails reads the records of the newest runs, or of the requested one.
 func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Record, error) {
 	if run != "" {
 		id, err := parseRun(run, dir)
@@ -113,8 +112,8 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText prints all runs, each in one line, and then the first run of details in full. If
-// the list of all runs is empty, it prints only the first run of details.
+// reportText lists all runs, and shows the first run of details in full. If the list of all runs
+// is empty, it shows only this run.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	shown := all
 	if len(all) == 0 && len(details) > 0 {
@@ -164,10 +163,9 @@ func (a *app) tellDetails(rec *runs.Record) {
 	}
 }
 
-// countsLine formats the non-zero counts of a run, sorted by name.
 func countsLine(counts map[string]int64) string {
 	var parts []string
-	for name, n := range sorted(counts) {
+	for name, n := range sortedByName(counts) {
 		if n != 0 {
 			parts = append(parts, name+"="+strconv.FormatInt(n, 10))
 		}
@@ -178,8 +176,6 @@ func countsLine(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// reportPage writes the HTML report to the named file, completely or not at all, or to
-// standard output if the name is "".
 func (a *app) reportPage(ctx context.Context, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, name string) error {
 	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
 	if name == "" {

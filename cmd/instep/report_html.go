@@ -12,7 +12,6 @@ import (
 	"instep/internal/webpage"
 )
 
-// runView is the data about a run on a page.
 type runView struct {
 	*runs.Record
 	Line   string // the command line
@@ -27,7 +26,7 @@ type runView struct {
 func viewOf(rec *runs.Record) runView {
 	v := runView{Record: rec, Line: shellLine(commandOf(rec, rec.Options...)...), Status: "UNFINISHED", Tone: "warn"}
 	if rec.End != nil {
-		v.Status, v.Tone, v.Counts = words[rec.End.Status], tone(rec.End.Status), countsForPeople(rec.End.Counts)
+		v.Status, v.Tone, v.Counts = words[rec.End.Status], statusClass(rec.End.Status), countsForPeople(rec.End.Counts)
 	}
 	for _, r := range rec.Rows {
 		switch r.Kind {
@@ -41,8 +40,8 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page with a table of all runs and the details of some of them. If the
-// list of all runs is empty, the page is only about the run in details.
+// writeRunsPage writes a page about all runs, with details of some. If the list of all runs is
+// empty, the page is only about the run in details.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
@@ -71,8 +70,8 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 	return runsPage.ExecuteTemplate(escaping{w}, "page", page)
 }
 
-// maxShown limits a page about several runs. For each run, the page shows at most this many
-// failures of each cause, and at most this many notes.
+// maxShown is the largest number of notes of a run, and of failures with the same cause, that a
+// page about several runs shows.
 const maxShown = 20
 
 // countsForPeople formats the non-zero counts of a run, the most important first.

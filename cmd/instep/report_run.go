@@ -19,17 +19,16 @@ type runLog struct {
 	a *app
 }
 
-// newRun returns the log of a run that begins now. Nothing is written until start is called.
+// newRun writes nothing. The record of the run begins when start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // with --watch the summary of an earlier run may still be there
+	a.out.last = summary{} // with --watch, this is still the summary of the previous run
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}, a.now)}
 }
 
-// start begins the record of the run in the state of a mirror. The mirror must exist and be
-// writable.
+// start requires a mirror that exists and is writable.
 func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string) {
 	last, err := m.LastRun(ctx)
 	if err == nil {
@@ -40,16 +39,16 @@ func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string)
 	}
 }
 
-// changed records whether the run changed the mirror. If that cannot be read, the record says
-// that the run changed nothing.
-func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
+// recordChanged records whether the run changed the mirror. If that cannot be read, the record
+// says that the run changed nothing.
+func (l *runLog) recordChanged(ctx context.Context, m *mirror.Mirror) {
 	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 {
 		l.Changed()
 	}
 }
 
-// end completes the record with the last summary of the command, or with the error that
-// ended the run early.
+// end completes the record with the last summary of the command, or with the error that ended the
+// run early.
 func (l *runLog) end(ctx context.Context, err error) {
 	s := l.a.out.last
 	o := runs.Outcome{Status: s.Status, ExitCode: s.ExitCode, Counts: s.counts()}
@@ -58,19 +57,18 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 	if err != nil {
 		o.ExitCode, o.Hint = explain(ctx, err)
-		o.Status, o.Error = failure(o.ExitCode), tell(plainly(ctx, err)).text
+		o.Status, o.Error = failureStatus(o.ExitCode), tell(rootCause(ctx, err)).text
 	}
 	if err := l.End(o); err != nil {
 		l.a.out.warn(warningRecord{Message: err.Error()})
 	}
 }
 
-// totals adds notes to the record of the run about what the run did not do.
-func (l *runLog) totals(t *totals) {
-	for skip, n := range sorted(t.Skipped) {
+func (l *runLog) addNotes(t *totals) {
+	for skip, n := range sortedByName(t.Skipped) {
 		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, string(skip))})
 	}
-	for origin, n := range sorted(t.Origins) {
+	for origin, n := range sortedByName(t.Origins) {
 		l.Add(runs.Row{Kind: runs.Note, Message: leftOutOrigin(n, origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
@@ -84,10 +82,8 @@ func (l *runLog) totals(t *totals) {
 	}
 }
 
-// runText formats the number of a run.
 func runText(id int64) string { return strconv.FormatInt(id, 10) }
 
-// parseRun parses the number of a run on the mirror in dir.
 func parseRun(text, dir string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
@@ -96,7 +92,6 @@ func parseRun(text, dir string) (int64, error) {
 	return id, nil
 }
 
-// counts returns the counts of a summary by their JSON names.
 func (s *summary) counts() map[string]int64 {
 	m := map[string]int64{}
 	for name, n := range map[string]*int64{
@@ -119,8 +114,6 @@ var rememberedFlags = []string{
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }
 
-// givenFlags returns the flags on the command line that are recorded, as --name or
-// --name=value.
 func givenFlags(cmd *cobra.Command) []string {
 	var given []string
 	for _, name := range rememberedFlags {
@@ -143,7 +136,6 @@ func givenFlags(cmd *cobra.Command) []string {
 	return given
 }
 
-// reportRecord describes a recorded run.
 type reportRecord struct {
 	recordHead
 	RunID    string           `json:"run_id"`

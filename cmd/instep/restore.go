@@ -52,7 +52,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	fs.StringVar(&f.memento, "memento", "", "with --to: write the version that the Source had at this `TIME`, if sync --versions has fetched it")
 	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and do not change the mirror")
 	fs.StringVar(&f.deletedSince, "deleted-since", "", "restore everything that was deleted at this `TIME` or later")
-	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, whatever the Source says")
+	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, even if the Source has another state")
 	fs.BoolVar(&f.release, "release", false, "end --keep for a resource, so that the next sync brings the Source's state")
 	dryRunFlag(cmd, &f.dryRun)
 	stateFlag(cmd, &f.state)
@@ -120,7 +120,6 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	return a.revert(ctx, m, endedStates(states), how)
 }
 
-// openToRevert opens a mirror to restore states, or read-only to list them.
 func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool) (*mirror.Mirror, error) {
 	if readOnly {
 		return a.openPast(ctx, dir, state)
@@ -148,12 +147,11 @@ func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, h
 	if err := m.Release(ctx, uri); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	log.changed(ctx, m)
+	log.recordChanged(ctx, m)
 	a.out.end(summary{Status: "clean"}, "Released; the next sync brings the Source's state.")
 	return nil
 }
 
-// restoreTo writes the bytes of a state to a file outside of the mirror.
 func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version, file string) error {
 	err := writeCopy(ctx, file, func() (io.ReadCloser, error) { return m.OpenVersion(ctx, v) })
 	if err != nil {
@@ -170,8 +168,6 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	return nil
 }
 
-// writeCopy copies to a file, completely or not at all, all bytes of the reader that open
-// returns.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	return writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := open()
@@ -191,7 +187,6 @@ func period(v *mirror.Version) string {
 	return "until " + v.Until.Format(time.RFC3339)
 }
 
-// reversion counts restored resources.
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
@@ -222,21 +217,18 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	r.a.out.line("%s %s", changeMark(change), printable(step.URI))
 }
 
-// reverting describes a run that restores states.
 type reverting struct {
-	what         string // the name of the command that restores states
+	what         string // restore, or undo
 	dir, state   string // the directory of the mirror, and the directory of the mirror's state
 	keep, dryRun bool
 }
 
-// beginRevert begins a run that restores states, and a record of that run.
 func (a *app) beginRevert(ctx context.Context, m *mirror.Mirror, how reverting) (*runLog, error) {
 	log := a.newRun(how.what, "", how.dir)
 	log.start(ctx, m, how.dir, how.state)
 	return log, m.BeginRun(ctx, how.what, log.ID())
 }
 
-// revert restores states, or in a dry run lists the states that it would restore.
 func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirror.Reversal, error], how reverting) (err error) {
 	r := &reversion{a: a}
 	if how.dryRun {
@@ -255,7 +247,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 	}
 	defer func() { log.end(ctx, err) }()
 	err = m.Revert(ctx, steps, mirror.RevertOptions{Keep: how.keep, Done: r.step})
-	log.changed(ctx, m)
+	log.recordChanged(ctx, m)
 	if err != nil {
 		return err
 	}

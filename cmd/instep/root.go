@@ -59,7 +59,6 @@ Completion of commands, flags and values, for this shell and for all new ones:
     source <(instep completion bash)      or zsh, fish, powershell
     instep completion bash > /etc/bash_completion.d/instep`
 
-// run executes the command line in args and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
@@ -82,7 +81,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "config" && hint == configHint {
 		hint = "instep help configuration explains the keys of a file"
 	}
-	a.out.fail(plainly(ctx, err), code, hint)
+	a.out.fail(rootCause(ctx, err), code, hint)
 	return code
 }
 
@@ -112,7 +111,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flag is not known either
+			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flags are unknown too
 		}
 		return unknownFlag(cmd, err)
 	})
@@ -125,8 +124,6 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand returns an error if the first argument, the name of a command, is unknown.
-// The error suggests a similar name.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -158,17 +155,14 @@ func didYouMean(cmd *cobra.Command, name, prefix string) string {
 	return fmt.Sprintf("; did you mean %q?", prefix+like[0])
 }
 
-// exactArgs returns a check of the arguments of a command: all named arguments are required, and
-// no others are allowed.
 func exactArgs(names ...string) cobra.PositionalArgs { return optionalArgs(len(names), names...) }
 
-// optionalArgs returns a check of the arguments of a command. The first arguments are required,
-// as many as required says, and the other named ones are allowed.
-func optionalArgs(required int, names ...string) cobra.PositionalArgs {
+// optionalArgs accepts the named arguments, of which the first n are required.
+func optionalArgs(n int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < required:
-			return usagef("%s is missing: expected %s (see %s --help)", names[len(args)], strings.Join(names[:required], " "), cmd.CommandPath())
+		case len(args) < n:
+			return usagef("%s is missing: expected %s (see %s --help)", names[len(args)], strings.Join(names[:n], " "), cmd.CommandPath())
 		case len(args) > len(names):
 			return usagef("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
 		}
@@ -176,7 +170,6 @@ func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usageError reports an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -186,7 +179,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // signalError is the cause of the cancellation of a context by a signal.
 type signalError struct{ sig os.Signal }
 
-func (e *signalError) Error() string { return "stopped by a signal (" + e.sig.String() + ")" }
+func (e *signalError) Error() string { return fmt.Sprintf("stopped by a signal (%v)", e.sig) }
 
 // interruptible cancels the context at the first SIGINT or SIGTERM, and ends the
 // program at the second.
@@ -222,9 +215,9 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly returns the error of a run. If a signal interrupted the run, err is only a
-// consequence, so plainly returns the error about the signal.
-func plainly(ctx context.Context, err error) error {
+// rootCause returns the signal that interrupted a run, because err is then only a consequence of
+// the signal.
+func rootCause(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)
 	}

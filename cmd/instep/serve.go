@@ -84,8 +84,6 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// sites opens the publications in the directories on the command line, or of the
-// configuration.
 func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Time) ([]*site, error) {
 	switch {
 	case f.config == "" && f.onDemand:
@@ -150,7 +148,6 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 	return err
 }
 
-// openLog opens the access log that the flags request.
 func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 	if err := choose("log-format", f.logFormat); err != nil {
 		return nil, err
@@ -161,19 +158,16 @@ func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.warnOfServer)
 }
 
-// warnOfServer prints an error of the running server.
 func (a *app) warnOfServer(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
 
-// stopTime is the time that unfinished responses get when the server stops.
+// stopTime is how long unfinished responses may take after the server is told to stop.
 const stopTime = 4 * time.Second
 
-// serveUntil serves the sites of one host until ctx is done.
 func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) error {
 	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.warnOfServer))
 }
 
-// serveHandler serves until ctx is done, and then returns nil. It returns an error if the server
-// fails before.
+// serveHandler returns nil when ctx is done. It returns an error if the server fails before.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := source.NewServer(h)
 	done := make(chan error, 1)

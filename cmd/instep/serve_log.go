@@ -23,18 +23,17 @@ const (
 type accessLog struct {
 	format string
 	now    func() time.Time
-	failed func(error) // the function that is called with the first error of writing the log
+	failed func(error) // called with the first error of writing the log
 
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex // guards w and broken
 	w      io.WriteCloser
 	broken bool
 }
 
-// openAccessLog opens a file for appending, or standard output if the name is "-".
 func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, failed func(error)) (*accessLog, error) {
 	l := &accessLog{format: format, now: now, failed: failed}
 	if name == "-" {
-		l.w = unclosed{stdout}
+		l.w = nopCloser{stdout}
 		return l, nil
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
@@ -45,10 +44,9 @@ func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, 
 	return l, nil
 }
 
-// unclosed is a writer whose Close does nothing.
-type unclosed struct{ io.Writer }
+type nopCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
 func (l *accessLog) Close() error {
 	l.mu.Lock()
@@ -56,7 +54,6 @@ func (l *accessLog) Close() error {
 	return l.w.Close()
 }
 
-// handler returns a handler that calls h and then writes a line to the log.
 func (l *accessLog) handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := l.now()
@@ -66,7 +63,6 @@ func (l *accessLog) handler(h http.Handler) http.Handler {
 	})
 }
 
-// accessRecord is a line of an access log in JSON.
 type accessRecord struct {
 	Time      string  `json:"time"`
 	Remote    string  `json:"remote"`
@@ -112,7 +108,6 @@ func (l *accessLog) write(r *http.Request, w *loggedResponse, begun time.Time) {
 	}
 }
 
-// loggedResponse records the status and the length of a response.
 type loggedResponse struct {
 	http.ResponseWriter
 	status int
@@ -145,7 +140,7 @@ const healthPath = "/healthz"
 // and with 503 otherwise. If a site has a file at healthPath, it serves the file instead.
 func healthy(sites []*site, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || taken(sites) {
+		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || hasHealthFile(sites) {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -160,8 +155,7 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 	})
 }
 
-// taken reports whether one of the sites has a file at healthPath.
-func taken(sites []*site) bool {
+func hasHealthFile(sites []*site) bool {
 	for _, s := range sites {
 		for _, dir := range s.dirs {
 			if _, err := fs.Stat(dir, healthPath[1:]); err == nil && s.prefix == "/" {
@@ -172,7 +166,6 @@ func taken(sites []*site) bool {
 	return false
 }
 
-// readableSites returns an error if a directory of a site cannot be read.
 func readableSites(sites []*site) error {
 	for _, s := range sites {
 		for _, root := range s.roots {

@@ -21,7 +21,6 @@ import (
 // oaiPath is the path below the base URL at which OAI-PMH requests are answered.
 const oaiPath = "resourcesync/oai-pmh"
 
-// repositoryOf opens the publication of a configuration as an OAI-PMH repository.
 func (c *configuration) repositoryOf(ctx context.Context, now func() time.Time) (h *oaipmh.Handler, closeAll func() error, err error) {
 	contact, err := mail.ParseAddress(strings.TrimPrefix(c.Source.Contact, "mailto:"))
 	if err != nil {
@@ -89,9 +88,8 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	return nil
 }
 
-// gatewayOf returns the OAI-PMH gateway to the given repositories; nil if none are given. If the
-// host of a repository cannot be resolved now, the repository can still be used later, but only
-// at a public address.
+// gatewayOf returns nil if no repositories are given. A repository whose host cannot be resolved
+// now can be used later, but only at a public address.
 func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gateway, error) {
 	if len(repositories) == 0 {
 		return nil, nil

@@ -39,7 +39,7 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // nil for all sites of a host but the first
+	gateway  *oaipmh.Gateway // only in the first site of a host
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -78,9 +78,8 @@ func errApart(dir, base, other string) error {
 	return usagef("%q is published for %s, but another of these directories for %s: serve the two separately", dir, base, other)
 }
 
-// openHost opens the publications in the named directories, which must all be of one host. If
-// nothing is published in a directory, the directory belongs to the publication in the next
-// directory or, if there is none, to the last publication.
+// openHost opens the publications of one host. A directory without a publication belongs to the
+// publication in the next directory or, if there is none, to the last publication.
 func openHost(names []string) ([]*site, error) {
 	groups, err := byPublication(names)
 	if err != nil {
@@ -101,9 +100,8 @@ func openHost(names []string) ([]*site, error) {
 	return sites, nil
 }
 
-// byPublication groups directories by the base URL of their publication.
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // the directories that belong to the publication in a later directory
+	var waiting []string // directories that will join the publication in the next directory that has one
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)
@@ -129,8 +127,6 @@ func byPublication(names []string) (groups [][]string, err error) {
 	return groups, nil
 }
 
-// publishedFor returns the base URL for which a directory is published; "" if nothing is
-// published in the directory.
 func publishedFor(name string) (string, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -144,7 +140,7 @@ func publishedFor(name string) (string, error) {
 	return info.BaseURL, err
 }
 
-// oneHost returns an error if two sites are of different hosts, because the server has one
+// oneHost requires that two sites have the same scheme and host, because the server has one
 // address.
 func oneHost(first, s *site, dirs []string) error {
 	one, err := url.Parse(first.base)
@@ -167,7 +163,6 @@ func closeAll(sites []*site) {
 	}
 }
 
-// openConfigured opens the publication that a configuration describes.
 func openConfigured(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) (*site, error) {
 	s, err := openSite(c.publishedDirs())
 	if err != nil {
@@ -213,8 +208,6 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 	return err
 }
 
-// servedSets returns the sets of a configuration. Each has a function that reports whether the
-// set contains the file at a path.
 func (c *configuration) servedSets() []source.ServedSet {
 	sets := make([]source.ServedSet, len(c.Sets))
 	for i := range c.Sets {
@@ -223,23 +216,21 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether the set contains the file at a path. It decides by the path only. For a
-// set whose resources are listed elsewhere it returns false, because the list is not known here.
+// covers decides by the path only. For a set whose resources are listed elsewhere it returns
+// false, because the list is not known here.
 func (s *setConfig) covers(path string) bool {
-	if len(s.From.given()) > 0 && s.From.Mirror == "" {
+	if len(s.From.givenKeys()) > 0 && s.From.Mirror == "" {
 		return false
 	}
 	choice := s.choice()
 	return choice.Covers(path)
 }
 
-// label returns the media type and content coding that the rules of the sets give to a path.
 func (c *configuration) label(path string) source.Label {
 	told := scan.RuleFor(c.rulesOf(path), path)
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
 }
 
-// rulesOf returns the rules of all sets that contain a path.
 func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	for i := range c.Sets {
 		if c.Sets[i].covers(path) {
@@ -249,8 +240,8 @@ func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	return rules
 }
 
-// representations returns the files that are linked, by rules of the sets, as representations of
-// a resource whose generic URI has the given path.
+// representations returns the files that rules link as representations of the resource whose
+// generic URI has the given path.
 func (c *configuration) representations(path string) (all []string) {
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -263,8 +254,8 @@ func (c *configuration) representations(path string) (all []string) {
 	return all
 }
 
-// mapLinks returns the links from a resource to the existing Resource Maps that aggregate it
-// (ORE alpha §4.1), and to the Aggregations that these maps describe.
+// mapLinks returns the links from a resource to the existing Resource Maps that aggregate it (ORE
+// alpha §4.1), and to the Aggregations that these maps describe.
 func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
 	for i := range c.Sets {
 		set := &c.Sets[i]
@@ -273,7 +264,7 @@ func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Lin
 		}
 		for _, a := range aggregate.Of(set.aggregations(), path) {
 			uri := a.MapURI(s.base, set.Name)
-			if !s.has(strings.TrimPrefix(uri, s.base)) {
+			if !s.hasFile(strings.TrimPrefix(uri, s.base)) {
 				continue
 			}
 			links = append(links, resourcesync.Link{Rel: "resourcemap", Href: uri, Type: ore.FormatAtom.MediaType()},
@@ -283,8 +274,7 @@ func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Lin
 	return links
 }
 
-// has reports whether one of the site's directories contains a file with a name.
-func (s *site) has(name string) bool {
+func (s *site) hasFile(name string) bool {
 	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
 		info, err := fs.Stat(dir, name)
 		return err == nil && info.Mode().IsRegular()
@@ -295,7 +285,6 @@ func (s *site) options(now func() time.Time, report func(error)) source.HandlerO
 	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Representations: s.representations, Now: now, Report: report}
 }
 
-// handlerOf returns the handler for the sites of one host.
 func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
 	var h http.Handler
 	if len(sites) == 1 {
@@ -313,7 +302,6 @@ func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Han
 	return h
 }
 
-// routed returns a handler that passes requests for a path to h, and all others to rest.
 func routed(path string, h, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == path {
@@ -324,7 +312,6 @@ func routed(path string, h, rest http.Handler) http.Handler {
 	})
 }
 
-// handler returns the handler for all that the site serves.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	h := s.withVersions(source.NewHandler(s.options(now, report)), now, report)
 	if s.oai != nil {
@@ -338,9 +325,8 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	return h
 }
 
-// withVersions returns a handler that answers requests for TimeGates and TimeMaps, and adds
-// headers to the responses for resources that have versions. It passes all other requests to the
-// handler files.
+// withVersions answers requests for TimeGates and TimeMaps. It also adds headers to the responses
+// of the handler files for resources that have versions.
 func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
 	h := &versions.Handler{
 		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,

@@ -32,15 +32,15 @@ var (
 	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
 )
 
-// settings are the values of the flags of a run. Flags that are not given have the values that
-// are stored with the mirror.
+// settings are the values of the flags of a run. A flag that is not given has the value stored
+// with the mirror.
 type settings struct {
-	cmd      *cobra.Command
-	remember bool
-	origin   string // the origin of SOURCE; "" if SOURCE is a file
-	kept     mirror.Settings
-	recorded bool      // whether settings were stored with the mirror before this run; earlier versions of instep stored none
-	before   time.Time // the time at which the previous sync started, or the present; only set if recorded is false
+	cmd           *cobra.Command
+	remember      bool
+	origin        string // the origin of SOURCE; "" if SOURCE is a file
+	kept          mirror.Settings
+	recorded      bool      // whether settings were stored with the mirror before this run; earlier versions of instep stored none
+	previousStart time.Time // start of the previous sync, or the present; only set if recorded is false
 }
 
 // listValue is the value of a flag that can be given several times.
@@ -49,9 +49,8 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings sets the flags of cmd that are not given to the values stored with the mirror m,
-// which was opened with o. It warns about stored values that it does not use, or returns an
-// error.
+// useSettings gives the flags that are not on the command line their values stored with the
+// mirror m, which was opened with o. It warns about stored values that it does not use.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -66,15 +65,15 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 		s.origin = fetch.Origin(u)
 	}
 	if !s.recorded {
-		if err := s.readBefore(o, a.now()); err != nil {
+		if err := s.readPreviousStart(o, a.now()); err != nil {
 			return nil, err
 		}
 	}
-	if strange := s.strange(); len(strange) > 0 {
+	if strange := s.unknownNames(); len(strange) > 0 {
 		return nil, usagef("the settings stored with this mirror include some that this version does not know (--%s): use a newer version of instep", strings.Join(strange, ", --"))
 	}
 	for _, name := range slices.Concat(filterFlags, plainFlags) {
-		if err := s.use(name); err != nil {
+		if err := s.applyStored(name); err != nil {
 			return nil, err
 		}
 	}
@@ -82,31 +81,29 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	return s, a.useFiles(s, o)
 }
 
-// readBefore sets the field before to the time at which the last recorded sync started, or to
-// now if none is recorded.
-func (s *settings) readBefore(o mirror.Options, now time.Time) error {
+// readPreviousStart sets previousStart to the start of the last recorded sync, or to now if none
+// is recorded.
+func (s *settings) readPreviousStart(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
 		err = nil // a mirror that does not exist yet has no runs
 	}
 	for i := range all {
-		if all[i].Command == "sync" && all[i].Begun.After(s.before) {
-			s.before = all[i].Begun
+		if all[i].Command == "sync" && all[i].Begun.After(s.previousStart) {
+			s.previousStart = all[i].Begun
 		}
 	}
-	if s.before.IsZero() {
-		s.before = now
+	if s.previousStart.IsZero() {
+		s.previousStart = now
 	}
 	return err
 }
 
-// strange returns the names of those stored settings that this version of instep does not know.
-func (s *settings) strange() []string {
+func (s *settings) unknownNames() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
 }
 
-// use sets a flag to its stored value, unless the flag is given.
-func (s *settings) use(name string) error {
+func (s *settings) applyStored(name string) error {
 	f, values := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 	if f == nil || f.Changed || len(values) == 0 {
 		return nil
@@ -123,8 +120,8 @@ func (s *settings) use(name string) error {
 	return nil
 }
 
-// useFiles gives the flags that name files their stored values. It does so only if the Source
-// has the same origin as before, and no other user can have stored the names.
+// useFiles uses stored names of files only if the Source has the same origin as before, and no
+// other user can have stored the names.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -147,22 +144,20 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 		return nil
 	}
 	for _, name := range files {
-		if err := s.use(name); err != nil {
+		if err := s.applyStored(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tellSettings prints the stored filters that a run uses, and the stored values that its flags
-// override.
 func (a *app) tellSettings(s *settings) {
 	var used, instead []string
 	for _, name := range keptFlags {
 		f, kept := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 		switch {
 		case f == nil || len(kept) == 0:
-		case f.Changed && !slices.Equal(kept, s.given(name)):
+		case f.Changed && !slices.Equal(kept, s.valuesToStore(name)):
 			instead = append(instead, asFlags(name, kept))
 		case !f.Changed && slices.Contains(filterFlags, name):
 			used = append(used, asFlags(name, kept))
@@ -173,14 +168,13 @@ func (a *app) tellSettings(s *settings) {
 		a.out.say("%s", text)
 	}
 	if len(used) > 0 {
-		tell("kept with the mirror: " + strings.Join(used, " "))
+		tell("settings kept with the mirror: " + strings.Join(used, " "))
 	}
 	if len(instead) > 0 && !s.remember {
-		tell("this run does not use what is kept: " + strings.Join(instead, " "))
+		tell("this run does not use these stored settings: " + strings.Join(instead, " "))
 	}
 }
 
-// asFlags formats the values of a flag as on a command line.
 func asFlags(name string, values []string) string {
 	given := make([]string, len(values))
 	for i, v := range values {
@@ -189,10 +183,9 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a flag in the form in which they are stored, in which names of
-// files are absolute. It leaves out empty values, and files that the next run could not read
-// again.
-func (s *settings) given(name string) (values []string) {
+// valuesToStore makes names of files absolute. It leaves out empty values, and files that the
+// next run could not read again.
+func (s *settings) valuesToStore(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
 	if list, ok := f.Value.(listValue); ok {
@@ -215,15 +208,13 @@ func (s *settings) given(name string) (values []string) {
 	return files
 }
 
-// withoutEmpty returns a list without its empty texts, because a flag with an empty value
-// chooses nothing.
+// withoutEmpty removes empty values, because a filter with an empty value, such as --include "",
+// filters nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next returns the settings to store for later runs. They are the stored settings, changed by
-// the flags that this run was given.
-func (s *settings) next() mirror.Settings {
+func (s *settings) settingsToStore() mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
 		f := s.cmd.Flags().Lookup(name)
@@ -231,7 +222,7 @@ func (s *settings) next() mirror.Settings {
 			continue
 		}
 		delete(next.Values, name)
-		if values := s.given(name); len(values) > 0 {
+		if values := s.valuesToStore(name); len(values) > 0 {
 			next.Values[name] = values
 			if slices.Contains(fileFlags, name) {
 				next.Origin = s.origin
@@ -241,14 +232,13 @@ func (s *settings) next() mirror.Settings {
 	return next
 }
 
-// keep stores the settings of a run with the mirror, if the run creates the mirror or has the
-// flag --remember.
-func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
+// store stores the settings if the run creates the mirror or has the flag --remember.
+func (s *settings) store(ctx context.Context, m *mirror.Mirror) error {
 	bound, err := m.Bound(ctx)
 	if err != nil || !s.remember && (s.recorded || bound) {
 		return err
 	}
-	next := s.next()
+	next := s.settingsToStore()
 	if err := m.KeepSettings(ctx, next); err != nil {
 		return err
 	}
@@ -261,11 +251,10 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
-// keepRetention decides how long earlier states are kept in a mirror for which an earlier
-// version of instep stored no settings. If the run has a value of --keep-versions above the
-// default, it stores that value. Otherwise, if the mirror has states that are older than the
-// default allows, an earlier run had such a value. Then all states are kept until the user
-// decides.
+// keepRetention is for a mirror without stored settings, made by an earlier version of instep. It
+// stores a --keep-versions above the default. If the flag is not given and the mirror has older
+// states than the default allows, an earlier run had such a flag. Then all states are kept until
+// the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil
@@ -284,7 +273,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	if err != nil {
 		return false, err
 	}
-	if forever = ok && oldest.Before(s.before.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultKeepDays)); forever {
+	if forever = ok && oldest.Before(s.previousStart.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultKeepDays)); forever {
 		s.kept.Values["keep-versions"] = []string{"forever"}
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run had --keep-versions: from now on all earlier states are kept", oldest.Format(time.DateOnly)),
@@ -295,7 +284,6 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	return forever, m.KeepSettings(ctx, s.kept)
 }
 
-// settingRows returns the stored settings as records, sorted by name.
 func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	for _, name := range slices.Sorted(maps.Keys(kept.Values)) {
 		for _, v := range kept.Values[name] {

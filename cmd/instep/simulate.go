@@ -69,7 +69,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of the resources, or the distribution of their sizes")
 	fs.Float64Var(&f.rate, "rate", 1, "number of changes in a second of simulated time")
 	fs.StringVar(&f.mix, "mix", "1:2:1", "ratio of `CREATED:UPDATED:DELETED` resources")
-	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that change always the same hundredth of the resources")
+	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates (0 to 1) that always change the same hundredth of the resources")
 	fs.Float64Var(&f.speed, "speed", 1, "simulated seconds in a second of the clock")
 	fs.Uint64Var(&f.seed, "seed", 1, "`NUMBER` that determines all resources and changes: with the same number they are the same")
 	timeVar(fs, &f.every, "every", 5*time.Second, "`TIME` between two publications")
@@ -79,14 +79,13 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.BoolVar(&f.dump, "dump", false, "offer Resource Dumps and Change Dumps")
 	fs.BoolVar(&f.archive, "archive", false, "offer archives of the last twenty documents of each kind")
 	timeVar(fs, &f.duration, "duration", 0, "end after this `TIME` (default: when interrupted)")
-	fs.StringVar(&f.truth, "truth", "", "write the final resources to `FILE`")
+	fs.StringVar(&f.truth, "truth", "", "write a list of the final resources to `FILE`, as CSV")
 	fs.StringVar(&f.quirks, "quirk", "", "comma-separated `NUMBERS` of quirks that the Source has")
-	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults that the Source has, with =N% for another share than the default")
+	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults that the Source has, each with =N% if its share is not the default")
 	fs.BoolVar(&f.list, "list", false, "list all quirks and faults, and end")
 	return cmd
 }
 
-// listSwitches prints all quirks and faults that can be switched on.
 func (a *app) listSwitches() error {
 	for _, sw := range sim.Switches() {
 		flag, share := "--fault", ""
@@ -103,7 +102,6 @@ func (a *app) listSwitches() error {
 	return nil
 }
 
-// config returns the configuration of the simulated resources.
 func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	size, err := parseSpread(f.size)
 	if err != nil {
@@ -119,7 +117,8 @@ func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	}, nil
 }
 
-// parseSpread parses a size, a range of sizes, or a median with a sigma.
+// parseSpread parses a size (4KiB), a range (1KiB..64KiB), or a median with a sigma
+// (lognormal:4KiB:1.5).
 func parseSpread(s string) (sim.Size, error) {
 	if rest, ok := strings.CutPrefix(s, "lognormal:"); ok {
 		median, sigma, _ := strings.Cut(rest, ":")
@@ -156,7 +155,7 @@ func parseMix(s string) (sim.Mix, error) {
 		n[i] = v
 	}
 	if n == [3]int{} {
-		return sim.Mix{}, errors.New("expected one number above 0")
+		return sim.Mix{}, errors.New("expected at least one number above 0")
 	}
 	return sim.Mix{Created: n[0], Updated: n[1], Deleted: n[2]}, nil
 }
@@ -170,7 +169,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	return append(faults, quirks...), nil // faults come first, since they change the values whose form in the documents quirks then change
+	return append(faults, quirks...), nil // faults first: they change values, and quirks change the form of values
 }
 
 // Limits of --every and --speed.
@@ -180,7 +179,6 @@ const (
 	maxSpeed = 1e6
 )
 
-// step returns the simulated time between publications.
 func (f *simulateFlags) step() (time.Duration, error) {
 	switch {
 	case f.every < minEvery || f.every > maxEvery:
@@ -193,7 +191,6 @@ func (f *simulateFlags) step() (time.Duration, error) {
 	return time.Duration(float64(f.every) * f.speed), nil
 }
 
-// simulation is a running simulated Source.
 type simulation struct {
 	*app
 	flags  *simulateFlags
@@ -232,7 +229,6 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 	return s.serve(ctx, on)
 }
 
-// serve publishes and serves until ctx is done or the simulation ends.
 func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	dir, err := os.MkdirTemp("", "instep-simulate-")
 	if err != nil {
@@ -267,7 +263,8 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	return errors.Join(err, <-served, s.finish())
 }
 
-// listen listens on an address that can be part of the URIs in documents.
+// listen refuses an unspecified address such as 0.0.0.0, because the URIs in documents contain
+// the address.
 func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.flags.addr)
 	if err != nil {
@@ -280,7 +277,6 @@ func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
-// open creates the simulated Source, with its documents below dir.
 func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets func(), err error) {
 	var buckets []*blob.Dir
 	closeBuckets = func() {
@@ -318,7 +314,6 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 	return closeBuckets, nil
 }
 
-// countRequests returns a handler that counts the requests to h.
 func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -326,7 +321,6 @@ func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	})
 }
 
-// run changes and publishes resources until ctx is done or --duration is over.
 func (s *simulation) run(ctx context.Context) error {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
@@ -355,7 +349,6 @@ func (s *simulation) run(ctx context.Context) error {
 	}
 }
 
-// tell prints the counts of a round of changes.
 func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	text := fmt.Sprintf("%s: %d created, %d updated, %d deleted; %d resources; published in %s",
 		s.model.Now().Format(time.RFC3339), n.Created, n.Updated, n.Deleted, s.model.Len(), took.Round(time.Millisecond))
@@ -363,7 +356,7 @@ func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	s.out.line("%s", text)
 }
 
-// finish writes the file of --truth, even after an interruption, and prints a summary.
+// finish writes the file of --truth even after an interruption.
 func (s *simulation) finish() error {
 	if s.flags.truth != "" {
 		ctx := context.Background()

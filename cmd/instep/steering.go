@@ -23,9 +23,9 @@ func isInvisible(r rune) bool {
 		r >= '\ufff9' && r <= '\ufffb' || r >= 0xe0000 && r <= 0xe007f
 }
 
-// escapeSteering escapes the runes for which steers returns true, apart from newlines and tabs.
-// It writes them as JSON does, for example \u202e. It does not change the meaning of a JSON
-// text, because such runes occur only in its strings.
+// escapeSteering escapes the runes for which steers returns true, apart from newlines and tabs,
+// as JSON does, for example \u202e. A JSON text keeps its meaning, because such runes occur only
+// in its strings.
 func escapeSteering(text []byte) []byte {
 	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }
 	if i := slices.IndexFunc(text, odd); i < 0 || utf8.Valid(text[i:]) && !bytes.ContainsFunc(text[i:], steersLine) {
@@ -36,8 +36,8 @@ func escapeSteering(text []byte) []byte {
 
 func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
 
-// printable escapes the runes for which steers returns true, in a text that becomes part of a
-// line. So a text from a Source cannot begin a new line.
+// printable escapes all runes for which steers returns true, so that a text from a Source cannot
+// begin a new line.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s
@@ -59,8 +59,8 @@ func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
 	return out
 }
 
-// escaping is a writer that passes text on after it has escaped it with escapeSteering. Each
-// write must end with a complete character.
+// escaping is a writer that applies escapeSteering to each write. A write must end with a
+// complete character.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(p []byte) (int, error) {

@@ -13,8 +13,6 @@ import (
 	"instep/source"
 )
 
-// storeFlags are the flags that say how a mirror stores its bytes, and what happens to files
-// that are already in its directory.
 type storeFlags struct {
 	adopt  bool
 	layout string
@@ -26,7 +24,6 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default) has one file for each URI, flat has one file, named by its sha-256, for all resources with the same bytes")
 }
 
-// apply sets, in the options of a mirror, those that the flags are about.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
 	return chooseIfSet("layout", f.layout)
@@ -35,11 +32,11 @@ func (f *storeFlags) apply(o *mirror.Options) error {
 // maxNamed is the largest number of files that are listed if -v is not given.
 const maxNamed = 20
 
-// reportStore prints, after a successful run, which files in the mirror's directory belong
-// to no resource (with --adopt), and how many transfers were interrupted.
-func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *storeFlags, ended error) error {
-	if ended != nil {
-		return ended
+// reportStore is for a run that succeeded. If runErr, the error of the run, is not nil, it only
+// returns runErr.
+func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *storeFlags, runErr error) error {
+	if runErr != nil {
+		return runErr
 	}
 	if f.adopt {
 		if err := a.reportStrangers(ctx, m, dir); err != nil {
@@ -53,8 +50,8 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *
 	return err
 }
 
-// tellFound reports that a file of the user was moved to the trash, because a resource of the
-// Source is stored at the same path.
+// tellFound is for a file of the user that was moved to the trash, because a resource of the
+// Source is stored at its path.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
@@ -65,8 +62,8 @@ func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
-// reportStrangers lists files in the directory of a mirror that belong to no resource.
-// If the mirror is published, its documents do not count.
+// reportStrangers lists the files in the directory of a mirror that belong to no resource, apart
+// from the documents if the mirror is published.
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string) error {
 	n := 0
 	_, unpublished := source.ReadPublicationInfo(os.DirFS(dir))
@@ -78,7 +75,7 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 			continue
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
-			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source, and stays"})
+			a.out.warn(warningRecord{Path: path, Message: fmt.Sprintf("%s is not a resource of the Source, and stays", printable(path))})
 		}
 	}
 	if n > maxNamed && !a.out.json && !a.out.verbose {
@@ -87,9 +84,7 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	return nil
 }
 
-// adopted returns the path of the file that an action makes a resource of the mirror, if the
-// file was in the directory before. For any other action it returns "".
-func adopted(act destination.Action) string {
+func adoptedPath(act destination.Action) string {
 	if act.Kind != destination.Adopt {
 		return ""
 	}

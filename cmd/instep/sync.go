@@ -106,10 +106,10 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
-	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the list of changes for this `TIME`, in days such as 90d, so that a publication of DIR may pause as long")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the log of changes for this `TIME`, in days such as 90d; after a longer pause a publication of DIR compares all resources")
 	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, if the Source keeps them")
 	dryRunFlag(cmd, &f.dryRun)
-	fs.Bool("remember", false, "keep the settings of this run for the next ones")
+	fs.Bool("remember", false, "store the settings of this run for later runs")
 	f.trust.register(cmd)
 	f.watch.register(cmd)
 	return cmd
@@ -167,8 +167,8 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 	return d
 }
 
-// openMirror opens a mirror for a run. For a mirror that does not exist it returns an
-// empty, read-only one, because the mirror is created only after the Source has answered.
+// openMirror returns an empty, read-only mirror if none exists, because the mirror is created
+// only after the Source has answered.
 func openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
 	if !dryRun {
 		existing := o
@@ -181,27 +181,26 @@ func openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mir
 	return mirror.OpenReadOnly(ctx, o)
 }
 
-// syncEvent prints an event of a synchronisation.
 func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
-		a.tried(e)
+		a.tellAttempt(e)
 	case destination.EventPlanned:
 		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventBegun:
-		p.doing(nameInWork(e.Action.Want.URI))
+		p.fileBegun(urlPath(e.Action.Want.URI))
 	case destination.EventTransferred:
-		p.ended(nameInWork(e.Action.Want.URI))
+		p.fileEnded(urlPath(e.Action.Want.URI))
 		if e.Err != nil {
-			p.failed(nameInWork(e.Action.Want.URI) + ": " + e.Err.Error())
+			p.showFailure(urlPath(e.Action.Want.URI) + ": " + e.Err.Error())
 		}
-		p.done(e.Bytes)
+		p.countFile(e.Bytes)
 	case destination.EventDone:
 		if e.Action.Kind == destination.Delete {
-			p.done(0)
+			p.countFile(0)
 		}
 		a.change(e.Action, e.Bytes)
 	case destination.EventFailed:
@@ -209,18 +208,17 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried prints, with -v only, one place in which a run looked for the Source of a site.
-// Without -v, the error for a Source that is not found lists all places.
-func (a *app) tried(e destination.Event) {
+// tellAttempt prints a place in which a run looked for a Source, but only with -v. Without -v,
+// the error for a Source that is not found lists all places.
+func (a *app) tellAttempt(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
 		a.out.say("%s", e.Text)
 	}
 }
 
-// change prints an action on one resource, done or planned.
 func (a *app) change(act destination.Action, n int64) {
-	r := changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act)}
+	r := changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act)}
 	if n >= 0 {
 		r.Bytes = num(n)
 	}
@@ -230,7 +228,6 @@ func (a *app) change(act destination.Action, n int64) {
 	}
 }
 
-// changeMark returns the mark that is printed before a changed resource.
 func changeMark(change resourcesync.Change) string {
 	switch change {
 	case resourcesync.Created:
@@ -254,14 +251,14 @@ func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err er
 	if more := t.Failed - int64(len(t.Failures)); more > 0 {
 		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
-	log.totals(t)
+	log.addNotes(t)
 	s.explainTotals(t)
 	s.explainState(t)
 	status := t.Status()
 	if err != nil {
 		code, hint := explain(ctx, err)
-		a.code, status = code, failure(code)
-		a.out.failed("", plainly(ctx, err), hint)
+		a.code, status = code, failureStatus(code)
+		a.out.printError("", rootCause(ctx, err), hint)
 		log.EndedBy(err)
 	}
 	if t.Patches.Used > 0 {
@@ -276,16 +273,15 @@ func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err er
 	if t.Failed > 0 {
 		a.out.say("%d failed; to see them by cause: instep errors %s --last", t.Failed, shellLine(s.dir))
 	}
-	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
+	a.out.end(t.summary(status, &s.net, took, a.code), t.lastLine(status, &s.net, took))
 }
 
-// explainTotals prints what a run did not do, with the next step for each.
 func (s *syncer) explainTotals(t *totals) {
 	out := s.a.out
-	for skip, n := range sorted(t.Skipped) {
+	for skip, n := range sortedByName(t.Skipped) {
 		out.warn(warningRecord{Message: leftAlone(n, string(skip)), Hint: skipHints[skip]})
 	}
-	for origin, n := range sorted(t.Origins) {
+	for origin, n := range sortedByName(t.Origins) {
 		out.warn(warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
 	}
 	for _, err := range t.Partial {
@@ -293,7 +289,7 @@ func (s *syncer) explainTotals(t *totals) {
 	}
 	for _, w := range t.Withheld {
 		out.warn(warningRecord{
-			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approve(w.Hash)),
+			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approvalCommand(w.Hash)),
 			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
@@ -308,9 +304,7 @@ func leftOutOrigin(n int64, origin string) string {
 	return fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin)
 }
 
-// approve returns the command line with which a user approves the plan that has the given
-// hash.
-func (s *syncer) approve(hash string) string {
+func (s *syncer) approvalCommand(hash string) string {
 	words := []string{"instep", "approve"}
 	if s.f.state != "" {
 		words = append(words, "--state", s.f.state)
@@ -318,24 +312,21 @@ func (s *syncer) approve(hash string) string {
 	return shellLine(append(words, s.dir, hash)...)
 }
 
-// skipHints explain how to fetch resources that were skipped.
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "to fetch some of them add --allow-origin, to leave out the others add --exclude",
 	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict fetches them as they are",
-	destination.SkipRecord:   "the first records are named above; the next run requests them again, and --exclude leaves out what they describe",
-	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides",
+	destination.SkipRecord:   "the first of these records are named above; the next run requests them again, and --exclude leaves out their resources",
+	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides whether it exists",
 	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
 }
 
-// words are the words for each status that the program prints on a terminal.
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
 	"converted": "CONVERTED", "same": "SAME", "different": "DIFFERENT", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
 }
 
-// sorted yields the counts in m, sorted by name.
-func sorted[K ~string](m map[K]int64) iter.Seq2[K, int64] {
+func sortedByName[K ~string](m map[K]int64) iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if !yield(k, m[k]) {

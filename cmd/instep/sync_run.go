@@ -16,16 +16,14 @@ import (
 	"instep/resourcesync"
 )
 
-// syncer carries out the command sync: it runs the synchronisation once, or repeatedly with
-// --watch.
 type syncer struct {
 	a           *app
 	source, dir string
 	f           *syncFlags
 
 	options  mirror.Options
-	mirror   *mirror.Mirror // mirror for the next run, if it is already open
-	log      *runLog        // record of the next run, kept with the mirror; open if the mirror is
+	mirror   *mirror.Mirror // mirror for the next run; nil if it is not open yet
+	log      *runLog        // record of the next run; opened with the mirror
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
@@ -38,10 +36,10 @@ type syncer struct {
 	net      traffic
 	progress *progressBar
 	stale    map[string]int64        // for each set: the number of resources whose present state the last run could not fetch
-	mu       sync.Mutex              // mutex for the field stale, which transfers change concurrently
+	mu       sync.Mutex              // guards the field stale, which transfers change concurrently
 	taken    int64                   // the number of files that the last run found in the directory and took over as resources
 	aside    string                  // path of an unusable catalog that was renamed; "" if there is none
-	missed   missed.Report           // earlier versions of resources that the last run fetched, besides the present ones
+	missed   missed.Report           // earlier versions of resources that the last run fetched
 	event    func(destination.Event) // receives the events of a run instead of app.syncEvent; may be nil
 
 	// report prints the results of a run. If err is not nil, it ended the run early.
@@ -53,7 +51,6 @@ type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// check parses and validates the flags of sync.
 func (s *syncer) check() (err error) {
 	if s.limit, err = guard.ParseLimit(s.f.maxDelete); err != nil {
 		return usagef("--max-delete: %v", err)
@@ -84,15 +81,14 @@ func (s *syncer) check() (err error) {
 	return s.f.watch.check(s.f)
 }
 
-// keptVersions reports whether --versions is absent from the command line, so that its
-// value comes from the settings stored with the mirror. A mirror with a stored --versions
-// refuses --at itself, with a clearer message.
+// keptVersions reports whether --versions is stored with the mirror, and not given on the command
+// line. Then --at is refused later, with a clearer message.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
 
-// checkMoment returns an error if the mirror holds the state of a past moment, and a flag
-// is given that requires a mirror of the present state.
+// checkMoment refuses flags that require a mirror of the present state, if the mirror holds the
+// state of a past moment.
 func (s *syncer) checkMoment(ctx context.Context) error {
 	at, err := destination.Moment(ctx, s.mirror)
 	if err == nil && !at.IsZero() && (s.f.watch.on || s.f.ore || s.f.versions) {
@@ -101,7 +97,6 @@ func (s *syncer) checkMoment(ctx context.Context) error {
 	return err
 }
 
-// destination returns the Destination for one run.
 func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destination, error) {
 	a, f := s.a, s.f
 	d := f.destination(s.uri, m, s.client)
@@ -122,10 +117,9 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 			a.explainPlan(e.Plan)
 		}
 	}
-	return d, f.planFlags.set(d)
+	return d, f.planFlags.configure(d)
 }
 
-// open opens the mirror for the next run.
 func (s *syncer) open(ctx context.Context) (err error) {
 	log := s.a.newRun("sync", s.source, s.dir)
 	s.options = mirror.Options{Dir: s.dir, State: s.f.state, Now: s.a.now, Create: true}
@@ -138,15 +132,15 @@ func (s *syncer) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close closes the mirror if it was opened for a run that did not begin.
+// close closes a mirror that was opened for a run that did not begin.
 func (s *syncer) close() {
 	if s.mirror != nil {
 		_ = s.mirror.Close()
 	}
 }
 
-// run makes one run, or with --dry-run shows its plan. It prints an error that occurs after
-// planning, and returns it as a reportedError.
+// run returns an error that occurs after planning as a reportedError, because the report has
+// already printed it.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	a, f := s.a, s.f
 	s.begun = a.now()
@@ -196,7 +190,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		log.start(ctx, m, s.dir, f.state)
 	}
 	rep, err := s.apply(ctx, d, m, plan, passed, log.ID())
-	log.changed(ctx, m)
+	log.recordChanged(ctx, m)
 	if rep == nil {
 		return pulse, err
 	}
@@ -207,8 +201,8 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	return pulse, err
 }
 
-// apply carries out a plan; number is the number of the run in the mirror's history. If it
-// fails before it changes a resource, it returns no report.
+// apply carries out a plan. number is the number of the run in the mirror's history. The report
+// is nil if apply fails before it changes a resource.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, passed *missed.Log, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
@@ -225,13 +219,13 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		bringer.Stop = s.stopVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // after the run, After fetches versions without this limit, because no later run could fetch them
+		bringer.Stop = nil // bringer.After, below, fetches versions without this limit, because no later run could fetch them
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.MaxTime = s.f.left(s.a.now().Sub(s.begun))
-	s.progress.start(plan)
+	d.MaxTime = s.f.remainingTime(s.a.now().Sub(s.begun))
+	s.progress.addPlan(plan)
 	rep, err := d.Apply(ctx, plan)
 	s.progress.stop()
 	if err == nil && bringer != nil {
@@ -255,9 +249,8 @@ func versionFailed(f missed.Failure) error {
 	return fmt.Errorf("fetch an earlier version of the resource: %w", f.Err)
 }
 
-// bringer returns a Bringer, which fetches the versions that resources had between two runs
-// and that the plan does not fetch, because they are no longer current. Without --versions
-// the Bringer is nil. The function done closes the store of versions.
+// bringer returns the Bringer that fetches the versions that resources had between two runs, or
+// nil without --versions. done closes the store of versions.
 func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
 	if d.Passed == nil {
 		return nil, func() {}, nil
@@ -270,9 +263,8 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
 }
 
-// stopVersions returns a function that is called with the length of each earlier version
-// before it is fetched. The function returns an error when the run reaches --max-transfer
-// or --max-time. It also subtracts the lengths from d.MaxTransfer.
+// stopVersions returns a function that is called with the length of each version before it is
+// fetched. It fails at --max-transfer or --max-time, and subtracts the length from d.MaxTransfer.
 func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	begun := int64(0)
 	return func(n int64) error {
@@ -289,39 +281,37 @@ func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	}
 }
 
-// failedUpdate counts a resource that the mirror still holds in an older state, because its
-// update failed.
+// failedUpdate counts a resource that stays in an older state, because its update failed.
 func (s *syncer) failedUpdate(set string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stale[set]++
 }
 
-// countSame counts the unchanged resources of each set of which a run read only changes:
-// all that the mirror holds, except those that the run fetched or failed to fetch.
+// countSame counts the unchanged resources of sets of which the run read only changes: all
+// resources that the mirror holds, except those that were fetched or failed.
 func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
 	for i, set := range rep.Sets {
 		if plan.Sets[i].Mode != destination.Incremental {
 			continue
 		}
 		var err error
-		if set.Same, err = heldBeside(ctx, m, set.Set, set.Created+set.Updated+s.stale[set.Set]); err != nil {
+		if set.Same, err = unchangedCount(ctx, m, set.Set, set.Created+set.Updated+s.stale[set.Set]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heldBeside returns the number of resources of a set that the mirror holds, without the
+// unchangedCount returns the number of resources of a set that the mirror holds, without the
 // given number of changed ones.
-func heldBeside(ctx context.Context, m *mirror.Mirror, set string, changed int64) (int64, error) {
+func unchangedCount(ctx context.Context, m *mirror.Mirror, set string, changed int64) (int64, error) {
 	held, err := m.Count(context.WithoutCancel(ctx), set)
 	return max(held-changed, 0), err
 }
 
-// keepSettings stores the settings for later runs in the mirror.
 func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
-	if err := s.settings.keep(ctx, m); err != nil {
+	if err := s.settings.store(ctx, m); err != nil {
 		return err
 	}
 	forever, err := s.a.keepRetention(ctx, m, s.settings)
@@ -329,7 +319,6 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// totals adds up the counts of a run over all sets.
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {

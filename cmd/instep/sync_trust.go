@@ -23,11 +23,9 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 }
 
 func registerAcceptGap(cmd *cobra.Command, acceptGap *bool) {
-	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept a Resource List as it was made, if the changes since then are unknown")
+	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept the state of a Resource List, if the changes after it are unknown")
 }
 
-// explainTrust prints which statements of the Source the run did not follow, and what the
-// user can do about each.
 func (s *syncer) explainTrust(t *totals) {
 	out := s.a.out
 	for _, n := range t.RolledBack {
@@ -45,13 +43,13 @@ func (s *syncer) explainTrust(t *totals) {
 		out.warn(warningRecord{
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
-			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approve(o.Hash)),
+			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approvalCommand(o.Hash)),
 		})
 	}
 	for _, n := range t.Gaps {
 		out.warn(warningRecord{
 			Set: n.Set, Message: n.Text, Gap: n.Text,
-			Hint: "the next Resource List of the Source closes the gap; to accept it until then add --accept-gap, and --remember to accept gaps in later runs too",
+			Hint: "the next Resource List of the Source includes the unknown changes; until then add --accept-gap to accept that they are unknown, and --remember to accept it in later runs too",
 		})
 	}
 	for _, n := range t.Frozen {

@@ -15,7 +15,6 @@ import (
 	"instep/internal/runs"
 )
 
-// pollFlags are the flags of sync --watch.
 type pollFlags struct {
 	on    bool
 	every time.Duration
@@ -43,16 +42,16 @@ func (f *pollFlags) check(sync *syncFlags) error {
 // message again while nothing has changed.
 type follower struct {
 	*syncer
-	all   totals // totals of all runs
-	begin time.Time
-	ended error  // error that ended the last run; nil if the run was complete
-	cut   bool   // set if the last run was interrupted
-	last  totals // totals of the last complete run
+	all         totals // totals of all runs
+	begin       time.Time
+	ended       error  // error that ended the last run; nil if the run was complete
+	interrupted bool   // set if the last run was interrupted
+	last        totals // totals of the last complete run
 
-	mu     sync.Mutex      // mutex for the three fields below
-	notes  map[string]bool // texts of the notes of the previous run
-	fresh  map[string]bool // texts of the notes of this run, printed or not
-	stands string          // text of the state or error that was printed last
+	mu       sync.Mutex      // guards notes, fresh and lastText
+	notes    map[string]bool // texts of the notes of the previous run
+	fresh    map[string]bool // texts of the notes of this run, printed or not
+	lastText string          // text of the state or error that was printed last
 }
 
 // maxNotes is the largest number of different notes that are printed and remembered in a
@@ -61,11 +60,10 @@ const maxNotes = 1000
 
 var moreNotes = fmt.Sprintf("there are more than %d notes; the others are not shown", maxNotes)
 
-// watchSource makes runs until ctx is done.
 func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	f := &follower{syncer: s, begin: a.now()}
 	s.event, s.report = f.observe, f.reportRound
-	w := &destination.Watch{Every: s.f.watch.every, Rand: rand.Float64, Run: f.round, Told: f.told}
+	w := &destination.Watch{Every: s.f.watch.every, Rand: rand.Float64, Run: f.round, Told: f.tellWait}
 	a.out.line("Watching; end with Ctrl-C")
 	if err := w.Loop(ctx); err != nil {
 		return err
@@ -74,8 +72,8 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	return nil
 }
 
-// round runs one synchronisation. If another process has locked the mirror, round returns
-// the same as for a Source without changes.
+// round treats a mirror that another process has locked like a Source without changes, except in
+// the first round.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
@@ -84,10 +82,10 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	limited := errors.Is(err, destination.ErrMaxTransfer) || errors.Is(err, destination.ErrMaxTime)
 	switch {
 	case ctx.Err() != nil:
-		f.cut = pulse.News && errors.As(err, new(reportedError)) || err != nil && f.first()
+		f.interrupted = pulse.News && errors.As(err, new(reportedError)) || err != nil && f.noRunYet()
 		return pulse, err
-	case errors.As(err, &locked) && !f.first():
-		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
+	case errors.As(err, &locked) && !f.noRunYet():
+		f.tellOnce(err.Error(), func() { f.a.warnOf(ctx, err) })
 		return destination.Pulse{}, nil
 	case limited: // the run reached --max-transfer or --max-time, and the next run continues its transfers
 		return pulse, nil
@@ -96,11 +94,9 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	return pulse, err
 }
 
-// first reports whether no run of this command has been completed yet.
-func (f *follower) first() bool { return f.last.Via == nil }
+func (f *follower) noRunYet() bool { return f.last.Via == nil }
 
-// observe prints an event of a run. It does not print a note that the previous run also
-// had.
+// observe prints an event of a run, but no note that the previous run also had.
 func (f *follower) observe(e destination.Event) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -126,15 +122,15 @@ func (f *follower) observe(e destination.Event) {
 	f.a.syncEvent(e, f.progress)
 }
 
-// reportRound prints the counts of a run that changed something. It also prints what the
-// run left undone, if that is not the same as in the previous run.
+// reportRound prints counts only if the run changed something. It prints what the run left undone
+// only if that has changed since the previous run.
 func (f *follower) reportRound(_ context.Context, rep *destination.Report, err error, log *runLog) {
 	t := f.totals(rep)
-	f.add(t)
+	f.addTotals(t)
 	if err != nil {
 		log.EndedBy(err)
 	}
-	log.totals(t)
+	log.addNotes(t)
 	f.a.out.last = t.summary(t.Status(), &f.net, f.a.now().Sub(f.begin), t.ExitCode())
 	if did := t.Created + t.Updated + t.Deleted + t.Failed; did > 0 || err != nil {
 		f.a.out.record(&statusRecord{
@@ -146,22 +142,20 @@ func (f *follower) reportRound(_ context.Context, rep *destination.Report, err e
 	for _, x := range t.Failures {
 		f.observe(destination.Event{Kind: destination.EventNote, Text: fmt.Sprintf("failed: %s: %v", x.URI, x.Err)})
 	}
-	f.stand(fmt.Sprint(t.Skipped, t.Origins, t.Partial, t.Withheld, t.RolledBack, t.Gaps, t.Orphans, len(t.Frozen) > 0), func() { f.explainTotals(t) })
+	f.tellOnce(fmt.Sprint(t.Skipped, t.Origins, t.Partial, t.Withheld, t.RolledBack, t.Gaps, t.Orphans, len(t.Frozen) > 0), func() { f.explainTotals(t) })
 	f.last = *t
 	f.last.Failures = nil
 }
 
-// stand calls tell to print a state or an error, whose text is state. It does nothing if
-// the same text was printed last.
-func (f *follower) stand(state string, tell func()) {
-	if state != f.stands {
-		f.stands = state
+// tellOnce does nothing if state is the text that was printed last.
+func (f *follower) tellOnce(state string, tell func()) {
+	if state != f.lastText {
+		f.lastText = state
 		tell()
 	}
 }
 
-// add adds the counts of a run to those of all runs.
-func (f *follower) add(t *totals) {
+func (f *follower) addTotals(t *totals) {
 	f.all.Created += t.Created
 	f.all.Updated += t.Updated
 	f.all.Deleted += t.Deleted
@@ -171,33 +165,31 @@ func (f *follower) add(t *totals) {
 	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
-// told prints why a run failed and when the next one starts, unless the previous run failed
+// tellWait prints why a run failed and when the next run starts, unless the previous run failed
 // in the same way.
-func (f *follower) told(w destination.Wait) {
+func (f *follower) tellWait(w destination.Wait) {
 	if w.Err == nil {
 		return
 	}
-	f.stand(w.Err.Error(), func() {
+	f.tellOnce(w.Err.Error(), func() {
 		f.a.warnOf(context.Background(), fmt.Errorf("%w; the next try is in %s", w.Err, w.For.Round(time.Second)))
 	})
 }
 
-// summarise ends the command with the totals of all runs and the status of the last
-// one.
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.Bytes, t.Via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.Bytes, f.all.Via
 	t.Unverified, t.Patches = f.all.Unverified, f.all.Patches
 	code, status := t.ExitCode(), t.Status()
 	switch {
-	case f.cut:
+	case f.interrupted:
 		code, _ = explain(ctx, context.Cause(ctx))
-		status = failure(code)
+		status = failureStatus(code)
 	case f.ended != nil:
 		code, _ = explain(context.Background(), f.ended)
-		status = failure(code)
+		status = failureStatus(code)
 	}
 	f.a.code = code
 	took := f.a.now().Sub(f.begin)
-	f.a.out.end(t.summary(status, &f.net, took, code), t.line(status, &f.net, took))
+	f.a.out.end(t.summary(status, &f.net, took, code), t.lastLine(status, &f.net, took))
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// statusLine is a line at the bottom of a terminal that is redrawn repeatedly. Other lines
-// are written above the status line.
+// statusLine is redrawn at the bottom of a terminal. All other lines are written above it.
 type statusLine struct {
 	w     io.Writer
 	width func() int
@@ -26,7 +25,6 @@ func (s *statusLine) show(text string) {
 	s.shown = columns
 }
 
-// clear removes the status line from the terminal.
 func (s *statusLine) clear() {
 	if s == nil || s.shown == 0 {
 		return
@@ -35,7 +33,6 @@ func (s *statusLine) clear() {
 	fmt.Fprint(s.w, "\r")
 }
 
-// setStatus shows a status line from now on. With nil it removes the present status line.
 func (o *output) setStatus(line *statusLine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,7 +40,6 @@ func (o *output) setStatus(line *statusLine) {
 	o.bar = line
 }
 
-// status redraws the status line with the text for the width of the terminal.
 func (o *output) status(text func(columns int) string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,8 +48,7 @@ func (o *output) status(text func(columns int) string) {
 	}
 }
 
-// hasColour reports whether output to w is coloured: on a terminal, unless NO_COLOR is
-// set (https://no-color.org).
+// hasColour respects NO_COLOR (https://no-color.org).
 func hasColour(w io.Writer) bool {
 	_, ok := terminal(w)
 	return ok && os.Getenv("NO_COLOR") == "" && (runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "")
@@ -68,7 +63,6 @@ const (
 	bold   = "1"
 )
 
-// lineColours are the colours of words at the beginning of a line.
 var lineColours = []struct{ begin, colour string }{
 	{"instep:", red}, {"  hint:", cyan}, {"  next:", cyan},
 	{"  error ", red}, {"  warning ", yellow}, {"    fix:", cyan},
@@ -76,16 +70,13 @@ var lineColours = []struct{ begin, colour string }{
 	{"write   ", green}, {"retire  ", red},
 }
 
-// statusColours are the colours of the words that follow "Status:" in the last line of the
-// output.
 var statusColours = map[string]string{
 	"IN SYNC": green, "PUBLISHED": green, "CLEAN": green, "CONVERTED": green, "RESTORED": green, "PLAN": bold,
 	"PARTIAL": yellow, "INTERRUPTED": yellow,
 	"NOT IN SYNC": red, "FINDINGS": red, "REFUSED": red, "FAILED": red,
 }
 
-// coloured returns a text with escape sequences for colours. The given text must not contain
-// escape sequences.
+// coloured requires a text without escape sequences.
 func coloured(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -12,7 +12,6 @@ import (
 // totals are the counts of a run of sync, with the methods that format them.
 type totals struct{ runs.Totals }
 
-// withheldMessage says how many deletions are withheld, and how many are allowed.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
 		named := fmt.Sprintf("%d of them", w.Guard.Doubted)
@@ -28,19 +27,17 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-// withheldHint explains how to approve deletions that were planned but need consent.
 func withheldHint(w *runs.Withheld, approve string) string {
-	hint := "sync -n lists the deletions; to approve them: " + approve + ", then sync again"
+	hint := fmt.Sprintf("sync -n lists the deletions; to approve them: %s, then sync again", approve)
 	if w.Guard.Doubted > 0 {
 		hint += "; --max-delete does not release these deletions, but a newer list may"
 	}
 	return hint
 }
 
-// ways formats the number of resources for each way of transfer, in brackets.
 func (t *totals) ways() string {
 	var parts []string
-	for via, n := range sorted(t.Via) {
+	for via, n := range sortedByName(t.Via) {
 		parts = append(parts, fmt.Sprintf("%s=%d", via, n))
 	}
 	if len(parts) == 0 {
@@ -49,8 +46,7 @@ func (t *totals) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// done formats the numbers of unchanged, created, updated, deleted and failed resources.
-func (t *totals) done() string {
+func (t *totals) resourceCounts() string {
 	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 	if t.Unverified > 0 {
 		s += fmt.Sprintf(", unverified=%d", t.Unverified)
@@ -58,14 +54,13 @@ func (t *totals) done() string {
 	return s
 }
 
-// line returns the last line that a run prints on a terminal. If the run ended early, the
-// bytes in it include those that were received but not stored.
-func (t *totals) line(status string, net *traffic, took time.Duration) string {
+// lastLine includes bytes that were received but not stored, if the run ended early.
+func (t *totals) lastLine(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())
 	}
-	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
+	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.resourceCounts(),
 		took.Round(10*time.Millisecond), humanSize(bytes), counted(net.requests.Load(), "request"))
 }
 
@@ -75,7 +70,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		Failed: num(t.Failed), Bytes: num(t.Bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: code,
 	}
 	s.Adopted, s.Gaps = positive(t.Taken), positive(int64(len(t.Gaps)))
-	s.Skipped, s.Via = named(t.Skipped), named(t.Via)
+	s.Skipped, s.Via = stringKeys(t.Skipped), stringKeys(t.Via)
 	if p := t.Patches; p != (transfer.PatchCounts{}) {
 		s.Patches = &patchCounts{Used: num(p.Used), Saved: num(p.Saved), Failed: num(p.Failed), Wasted: num(p.Wasted)}
 	}
@@ -93,8 +88,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	return s
 }
 
-// named converts the keys of a map of counts to strings.
-func named[K ~string](counts map[K]int64) map[string]int64 {
+func stringKeys[K ~string](counts map[K]int64) map[string]int64 {
 	out := map[string]int64{}
 	for k, n := range counts {
 		out[string(k)] = n

@@ -64,20 +64,19 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	return a.revert(ctx, m, m.Undoing(ctx, found.ID), reverting{what: "undo", dir: dir, state: state, dryRun: dryRun})
 }
 
-// tellForgotten warns if the mirror no longer keeps everything that a run replaced or
-// deleted, because the run then cannot be undone completely.
+// tellForgotten warns that the run cannot be undone completely, if the mirror no longer keeps
+// everything that the run replaced or deleted.
 func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.Run) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || !ok || !run.Begun.Before(known) || run.Updated+run.Deleted == 0 {
 		return err
 	}
 	a.code = exitPartial
-	a.out.warn(warningRecord{Message: fmt.Sprintf("what run %d replaced or deleted before %s is no longer kept, and cannot come back", run.ID, stamp(known))})
+	a.out.warn(warningRecord{Message: fmt.Sprintf("the bytes that run %d replaced or deleted before %s are no longer kept, and cannot be restored", run.ID, stamp(known))})
 	return nil
 }
 
-// findRun returns the run with the given number from the history of a mirror. For the
-// number 0 it returns the last run.
+// findRun returns the last run for the number 0.
 func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirror.Run, error) {
 	for r, err := range m.Runs(ctx) {
 		if err != nil || run == 0 || r.ID == run {

@@ -21,12 +21,12 @@ type flagGroup struct {
 	names []string
 }
 
-// flagGroups are the groups of flags in the help: the heading and the flags of each. The
-// help shows flags in no group first.
+// flagGroups has the headings in the help, each with its flags. Flags in no group come first,
+// with the heading "Flags".
 var flagGroups = []flagGroup{
 	{"What is chosen", []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "assume-unchanged", "all-files", "link-files", "accept", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
 	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "keep-log", "versions", "memento", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
-	{"How it is done", []string{"prefer", "duplicates", "no-patches", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
+	{"How the work is done", []string{"prefer", "duplicates", "no-patches", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
 	{"Documents", []string{"hash", "profile", "max-entries", "change-list-max", "rotate-every", "rebase-every", "keep-changes", "timegates", "fixed-changes", "patches", "dump", "package-size", "archive", "show", "zip"}},
 	{"What people read", []string{"title", "description", "contact", "licence"}},
 	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document", "retries", "timeout"}},
@@ -35,14 +35,13 @@ var flagGroups = []flagGroup{
 	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
-// ungrouped are flags that the help of their command shows without a heading, because they
-// mean something else there than the flags of the same name in other commands.
+// ungrouped lists flags that have another meaning in this command than elsewhere, so the help of
+// the command does not show them in their group.
 var ungrouped = []string{"diff --to", "lint --explain"}
 
 // maxColumns is the width to which the text of a help page is wrapped, in columns.
 const maxColumns = 88
 
-// help writes the description and the usage of a command.
 func (a *app) help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	writeText(w, cmp.Or(cmd.Long, cmd.Short), min(columnsOf(w), maxColumns))
@@ -50,8 +49,7 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	usageTo(w, cmd)
 }
 
-// writeText writes a text and wraps its paragraphs at a number of columns. It does not wrap
-// lines that begin with a space.
+// writeText wraps paragraphs at a number of columns, but not lines that begin with a space.
 func writeText(w io.Writer, text string, columns int) {
 	column := 0
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -79,8 +77,6 @@ func writeText(w io.Writer, text string, columns int) {
 	fmt.Fprint(w, strings.Repeat("\n", min(column, 1)))
 }
 
-// columnsOf returns the number of columns for help texts: the width of the terminal, but at
-// least 60 and at most 120.
 func columnsOf(w io.Writer) int {
 	if f, ok := terminal(w); ok {
 		return min(max(widthOf(f), 60), 120)
@@ -88,7 +84,6 @@ func columnsOf(w io.Writer) int {
 	return 80
 }
 
-// usageTo writes the usage of a command, with its flags in groups.
 func usageTo(w io.Writer, cmd *cobra.Command) {
 	columns := columnsOf(w)
 	fmt.Fprintf(w, "Usage:\n")
@@ -118,7 +113,6 @@ func usageTo(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// writeFlags writes the flags of a command by group. Flags in no group come first.
 func writeFlags(w io.Writer, cmd *cobra.Command, columns int) {
 	groups := make([]*pflag.FlagSet, len(flagGroups)+1)
 	for i := range groups {
@@ -143,8 +137,6 @@ func writeGroup(w io.Writer, title string, flags *pflag.FlagSet, columns int) {
 	}
 }
 
-// topics are the pages of the documentation that help can show: the name and the subject of
-// each.
 var topics = []struct{ name, about string }{
 	{"adopt", "taking over what is published or mirrored already"},
 	{"configuration", "the configuration file, globs, times and sizes"},
@@ -164,7 +156,6 @@ var topics = []struct{ name, about string }{
 	{"schema", "the JSON records of --json, as a JSON Schema"},
 }
 
-// helpCommand returns the command "help", which shows commands and topics.
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
@@ -198,7 +189,6 @@ func topicList() string {
 	return b.String()
 }
 
-// showTopic prints a page of the documentation.
 func (a *app) showTopic(name string) error {
 	file := name + ".md"
 	if name == "schema" {

@@ -20,7 +20,6 @@ import (
 
 const day = 24 * time.Hour
 
-// wantedTime is the part of error messages that says how to write a duration.
 const wantedTime = "expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y"
 
 // durationParts matches a duration, such as 1y2d or 1h30m. Years, weeks and days must come
@@ -44,7 +43,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // an invalid number is kept, because time.ParseDuration below returns an error for it
+			return part // time.ParseDuration, below, returns an error for this part
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
@@ -71,10 +70,8 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// timeValue is the value of a flag that is a duration.
 type timeValue time.Duration
 
-// timeVar adds a flag that is a duration to fs, with a default value.
 func timeVar(fs *pflag.FlagSet, duration *time.Duration, name string, value time.Duration, usage string) {
 	*duration = value
 	fs.Var((*timeValue)(duration), name, usage)
@@ -87,7 +84,7 @@ func (t *timeValue) Set(text string) error {
 	return err
 }
 
-// String formats the value so that Set reads it, and 0 as "".
+// String returns a text that Set reads, and "" for 0.
 func (t *timeValue) String() string {
 	if *t == 0 {
 		return ""
@@ -124,8 +121,7 @@ func parseBytes(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// parseSize parses the size that was given with a flag. It returns 0 for "", and an error for
-// a size of 0.
+// parseSize returns 0 for "", and an error for a size of 0.
 func parseSize(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -158,7 +154,6 @@ func parseRate(text string) (rate.Limit, error) {
 	return rate.Limit(n / length), nil
 }
 
-// wantedMoment is the part of error messages that says how to write a time.
 const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12:00, 2026-03-01T12:00:00Z, yesterday or 3d (3 days ago)"
 
 // momentForms are the accepted layouts of a time. A time zone may follow each of them.
@@ -194,7 +189,7 @@ func parseMomentAt(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s, found %q", wantedMoment, text)
 }
 
-// parseMoment parses the time that was given with a flag. For "" it returns the zero time.
+// parseMoment returns the zero time for "".
 func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -206,8 +201,7 @@ func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// parseDatetime parses the W3C Datetime that was given with a flag, and keeps its precision.
-// For "" it returns the zero Datetime.
+// parseDatetime keeps the precision of a W3C Datetime. For "" it returns the zero Datetime.
 func (a *app) parseDatetime(flag, text string) (resourcesync.Datetime, error) {
 	if d, err := resourcesync.ParseDatetime(text); text == "" || err == nil {
 		return d, nil

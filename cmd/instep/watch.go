@@ -11,21 +11,18 @@ import (
 	"instep/internal/watch"
 )
 
-// watchFlags are the flags of publish --watch.
 type watchFlags struct {
 	on            bool
 	every, rescan time.Duration
-	runs          func(context.Context) (string, error) // function for the field Runs of watch.Options
+	runs          func(context.Context) (string, error) // value of watch.Options.Runs
 }
 
 func (f *watchFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.on, "watch", false, "keep running, and publish soon after something has changed")
 	timeVar(fs, &f.every, "every", 5*time.Second, "with --watch: minimum `TIME` between two publications")
-	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: `TIME` between two scans of all files")
+	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: `TIME` between two full scans of all files")
 }
 
-// watch publishes a site, and publishes it again whenever something has changed, until ctx
-// is done.
 func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	switch {
 	case f.dryRun || f.zip != "":
@@ -65,7 +62,6 @@ func (a *app) warnOf(ctx context.Context, err error) {
 	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
-// reportRound prints the counts of each set that was published again with --watch.
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]

@@ -13,10 +13,9 @@ import (
 	"instep/internal/durable"
 )
 
-// writeWhole writes a file completely or not at all: it writes a temporary file, and
-// replaces the file at the given path only after all bytes are durable. The new file has
-// the mode of the old one. If the path is a symbolic link, the file to which the link leads
-// is replaced.
+// writeWhole writes a file completely or not at all: it replaces the file at path only after all
+// bytes of a temporary file are durable. The new file has the mode of the old one. If path is a
+// symbolic link, the file to which the link leads is replaced.
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

@@ -9,8 +9,7 @@ import (
 	"instep/transfer"
 )
 
-// These are the causes by which failures are grouped. Records of runs contain
-// these names.
+// Causes by which failures are grouped. Records contain these names.
 const (
 	CauseTemporary = "temporary"  // the server was unreachable, too slow or busy, or the body was truncated
 	CauseRefused   = "refused"    // this program refused the scheme, address, redirect or certificate
@@ -35,8 +34,7 @@ var fetchCauses = map[fetch.Kind]string{
 	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
 }
 
-// verdictCauses has the causes for those verdicts of an audit that count as
-// failures.
+// verdictCauses has only the verdicts of an audit that count as failures.
 var verdictCauses = map[destination.Verdict]string{
 	destination.VerdictMissing: CauseMissing, destination.VerdictDifferent: CauseDifferent, destination.VerdictError: CauseUnread, destination.VerdictExtra: CauseExtra,
 }

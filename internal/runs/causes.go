@@ -47,8 +47,8 @@ func (r *Record) Groups(wanted string) []Group {
 	return groups
 }
 
-// advices has for each cause an explanation and the next step: sync, repair (audit --repair),
-// look (sync -n), or lint (for errors of the Source).
+// advices explains each cause and names the next step: sync, repair (audit --repair), look (sync
+// -n), or lint (for errors of the Source).
 var advices = map[string]struct{ what, do string }{
 	CauseTemporary: {"the server was unreachable, too slow or busy", "sync"},
 	CauseRefused:   {"your settings do not allow the request", "sync"},
@@ -71,7 +71,6 @@ var advices = map[string]struct{ what, do string }{
 // CauseNames returns all causes, sorted.
 func CauseNames() []string { return slices.Sorted(maps.Keys(advices)) }
 
-// advice returns the explanation of a cause, and the command that the user should run next.
 func advice(run *Run, cause string, rows []Row) (what, next string) {
 	a := advices[cause]
 	var flags []string
@@ -84,42 +83,42 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 	case a.do == "lint" && len(flags) == 0:
 		return a.what, webpage.Shell("instep", "lint", run.Source)
 	case a.do == "repair":
-		return a.what, again(run, "audit", "--repair")
+		return a.what, commandLine(run, "audit", "--repair")
 	case a.do == "look":
-		return a.what, again(run, "sync", "-n")
+		return a.what, commandLine(run, "sync", "-n")
 	}
 	var allow []string
 	for _, f := range flags {
 		allow = append(allow, strings.Fields(f)...)
 	}
-	return a.what, again(run, "sync", allow...)
+	return a.what, commandLine(run, "sync", allow...)
 }
 
-// ofOneCommand has the flags that only one of the commands sync and audit accepts, and the name
-// of that command.
-var ofOneCommand = map[string]string{
+// exclusiveFlags has the flags that only sync or only audit accepts, and the name of that
+// command.
+var exclusiveFlags = map[string]string{
 	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
 	"--prefer": "sync", "--duplicates": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 
-// again returns a command line for the user. It runs a command on the same Source and mirror as
-// the given run, with those options of the run that the command accepts too.
-func again(run *Run, command string, flags ...string) string {
+// commandLine returns a command on the same Source and mirror as a run, with those options of the
+// run that the command accepts too.
+func commandLine(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {
 		name, _, _ := strings.Cut(o, "=")
-		if owner := ofOneCommand[name]; (owner == "" || owner == command) && !given(flags, o) {
+		if owner := exclusiveFlags[name]; (owner == "" || owner == command) && !hasOption(flags, o) {
 			line = append(line, o)
 		}
 	}
 	return webpage.Shell(append(line, run.Source, run.Dir)...)
 }
 
-// given reports whether the flags of a command line already contain an option, --name or
-// --name=value, with the same value. The same flag with another value does not count, because
-// some flags, such as that for allowed origins, can be repeated.
-func given(flags []string, option string) bool {
+// hasOption reports whether flags contain an option (--name or --name=value) with the same value.
+// The same flag with another value does not count, because flags such as --allow-origin can be
+// repeated.
+func hasOption(flags []string, option string) bool {
 	name, value, valued := strings.Cut(option, "=")
 	for i, f := range flags {
 		if f == name && (!valued || i+1 < len(flags) && flags[i+1] == value) {

@@ -19,17 +19,17 @@ import (
 // directory that will contain the record may not exist yet. A write error ends the record but
 // not the run, and End returns that error. The methods are safe for concurrent use.
 type Log struct {
-	Repairs bool // the run is an audit that repairs, so a resource with a bad verdict may have a better one after its repair
+	Repairs bool // the run is an audit that repairs, so a resource may get a second, better verdict
 
 	now func() time.Time
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards the following fields
 	run     Run
 	root    *os.Root        // the directory of all records
 	file    *os.File        // the file of this record; nil before Begin and after End
 	pending []Row           // rows that were added before Begin
-	tally   Tally           // counts of the rows in the record
-	failed  map[string]bool // failed resources by set, cause and URI; the first maxFailures only
+	tally   Tally           // counts of all rows, including those that are not in the record
+	failed  map[string]bool // failed resources by set, cause and URI; at most maxFailures
 	err     error           // the first write error
 	changed bool            // the run has changed the mirror
 	early   error           // the error that ended the run early, as given to EndedBy
@@ -43,11 +43,11 @@ func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
 // Begin starts the record, and removes old records. state is the state directory of an existing
 // mirror that may be written. The run gets a number that is higher than those of all records and
-// higher than after, the number of the last run in the history of the mirror.
-func (l *Log) Begin(state string, after int64) error {
+// higher than lastRun, the number of the last run in the history of the mirror.
+func (l *Log) Begin(state string, lastRun int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.begin(state, after); err != nil {
+	if err := l.begin(state, lastRun); err != nil {
 		return fmt.Errorf("begin the record of a run in %q: %w", state, err)
 	}
 	for _, row := range l.pending {
@@ -57,7 +57,7 @@ func (l *Log) Begin(state string, after int64) error {
 	return nil
 }
 
-func (l *Log) begin(state string, after int64) (err error) {
+func (l *Log) begin(state string, lastRun int64) (err error) {
 	if l.root, err = openRecords(state, true); err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (l *Log) begin(state string, after int64) (err error) {
 			err = errors.Join(err, l.close())
 		}
 	}()
-	l.run.Format, l.run.Begun = format, l.run.Begun.UTC()
+	l.run.Format, l.run.Begun = recordFormat, l.run.Begun.UTC()
 	l.run.Options = l.run.Options[:min(len(l.run.Options), maxOptions)]
-	if l.file, l.run.ID, err = create(l.root, after); err != nil {
+	if l.file, l.run.ID, err = createFile(l.root, lastRun); err != nil {
 		return err
 	}
 	l.write("run", l.run)
@@ -79,24 +79,22 @@ func (l *Log) begin(state string, after int64) (err error) {
 	return prune(l.root)
 }
 
-// create creates the file for the record of a run. Its number is higher than those of all
-// records and than after. If another process takes that number at the same moment, create tries
-// the next one.
-func create(root *os.Root, after int64) (*os.File, int64, error) {
-	all, err := ids(root)
+// createFile tries the next number if another process takes a number at the same moment.
+func createFile(root *os.Root, lastRun int64) (*os.File, int64, error) {
+	all, err := runIDs(root)
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(all) > 0 {
-		after = max(after, all[0])
+		lastRun = max(lastRun, all[0])
 	}
-	for id := after + 1; id < after+1000; id++ {
-		f, err := root.OpenFile(fileOf(id), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
+	for id := lastRun + 1; id < lastRun+1000; id++ {
+		f, err := root.OpenFile(recordFile(id), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, id, err
 		}
 	}
-	return nil, 0, fmt.Errorf("all numbers from %d to %d are taken", after+1, after+1000)
+	return nil, 0, fmt.Errorf("all numbers from %d to %d are taken", lastRun+1, lastRun+1000)
 }
 
 func (l *Log) close() (err error) {
@@ -128,16 +126,15 @@ func (l *Log) Add(row Row) {
 }
 
 func (l *Log) add(row Row) {
-	if l.again(&row) || !l.tally.count(&row) {
+	if l.isRepeated(&row) || !l.tally.count(&row) {
 		return
 	}
 	row.clip()
 	l.write("", row)
 }
 
-// again reports whether the failure in a row has occurred before: the same resource has failed
-// in this run for the same cause.
-func (l *Log) again(row *Row) bool {
+// isRepeated reports whether the same resource has failed in this run for the same cause.
+func (l *Log) isRepeated(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
 	}
@@ -154,8 +151,7 @@ func (l *Log) again(row *Row) bool {
 	return false
 }
 
-// write writes a JSON line with the fields of v. If kind is not "", the line also has a field
-// kind.
+// write adds a field "kind" to the JSON line unless kind is "".
 func (l *Log) write(kind Kind, v any) {
 	if l.err != nil {
 		return
@@ -182,13 +178,13 @@ func (l *Log) Event(e destination.Event) {
 			Kind: Failure, Set: e.Set, Cause: CauseOf(e.Err), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
 		})
 	case destination.EventVerdict:
-		l.verdict(e)
+		l.addVerdict(e)
 	}
 }
 
-// verdict adds a row for a difference that an audit found. If the audit repairs, only
-// differences that remain after the repair get a row.
-func (l *Log) verdict(e destination.Event) {
+// addVerdict records, in an audit that repairs, only the differences that remain after the
+// repair.
+func (l *Log) addVerdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
 		return
@@ -200,8 +196,7 @@ func (l *Log) verdict(e destination.Event) {
 	l.Add(row)
 }
 
-// flagFor returns the flag with which the user can allow the request that this program refused.
-// It returns "" if there is no such flag.
+// flagFor returns the flag that allows a request that this program refused; "" if there is none.
 func flagFor(err error) string {
 	var fe *fetch.Error
 	switch {
@@ -256,7 +251,7 @@ func (l *Log) End(o Outcome) error {
 		return nil
 	}
 	o.Changed = l.changed
-	o.Idle = l.idle(&o)
+	o.Idle = l.isIdle(&o)
 	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
 	l.write("end", End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally})
 	if l.err == nil {
@@ -266,21 +261,21 @@ func (l *Log) End(o Outcome) error {
 		l.err = l.replaceIdle()
 	}
 	if err := errors.Join(l.err, l.close()); err != nil {
-		return fmt.Errorf("record of the run %d: %w", l.run.ID, err)
+		return fmt.Errorf("complete the record of run %d: %w", l.run.ID, err)
 	}
 	return nil
 }
 
-// idle reports whether the run was a sync that had nothing to do and nothing to report.
-func (l *Log) idle(o *Outcome) bool {
+// isIdle reports whether the run was a sync that had nothing to do and nothing to report.
+func (l *Log) isIdle(o *Outcome) bool {
 	return l.run.Command == "sync" && o.Error == "" && o.ExitCode == 0 && len(l.tally.Causes)+len(l.tally.Quirks) == 0 &&
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// replaceIdle removes the record of the previous run if that run was idle, as this one is.
-// Otherwise many idle runs would displace the records of other runs.
+// replaceIdle removes the record of the previous run if that run was idle too. Otherwise many
+// idle runs would displace the records of other runs.
 func (l *Log) replaceIdle() error {
-	all, err := ids(l.root)
+	all, err := runIDs(l.root)
 	if err != nil {
 		return err
 	}
@@ -288,9 +283,9 @@ func (l *Log) replaceIdle() error {
 	if i < 0 || i+1 == len(all) {
 		return nil
 	}
-	before, err := edges(l.root, all[i+1])
-	if err != nil || before.End == nil || !before.End.Idle || before.Command != l.run.Command {
+	previous, err := readEdges(l.root, all[i+1])
+	if err != nil || previous.End == nil || !previous.End.Idle || previous.Command != l.run.Command {
 		return err
 	}
-	return l.root.Remove(fileOf(before.ID))
+	return l.root.Remove(recordFile(previous.ID))
 }

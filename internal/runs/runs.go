@@ -21,18 +21,18 @@ const (
 	maxNotes    = 2000
 	maxFailures = 7000
 	maxOfQuirk  = 50   // largest number of notes about the same quirk, a known deviation of the Source from the standard
-	maxText     = 2000 // length of a message in bytes
+	maxText     = 2000 // largest length of a message in bytes
 	maxURI      = 8 << 10
 	maxOptions  = 100
 )
 
-// format is the version of the record format.
-const format = 2
+// recordFormat is the version of the format of records.
+const recordFormat = 2
 
 // ErrNoRun means that there is no record of a run with a given number.
 var ErrNoRun = errors.New("there is no record of this run")
 
-// Run is the first line of a record. It says what the run is.
+// Run describes a run. It is the first line of the record.
 type Run struct {
 	Format  int       `json:"format"`
 	ID      int64     `json:"run"` // the number of the run, also in the history of the mirror
@@ -46,14 +46,14 @@ type Run struct {
 	System  string    `json:"system,omitempty"`
 }
 
-// Kind is the kind of a row.
+// Kind says what a row is about.
 type Kind string
 
 // Values of Kind.
 const (
-	Set     Kind = "set"     // a row that says how a set was synchronised or compared, and why in this way
-	Note    Kind = "note"    // a row that says what was tolerated, skipped or withheld
-	Failure Kind = "failure" // a row that says what failed, or what an audit found wrong
+	Set     Kind = "set"     // a row about how a set was synchronised or compared, and why in this way
+	Note    Kind = "note"    // a row about something that was tolerated, skipped or withheld
+	Failure Kind = "failure" // a row about something that failed, or that an audit found wrong
 )
 
 // Row is one event of a run.
@@ -98,7 +98,7 @@ func sum[K comparable](counts map[K]int64) (total int64) {
 	return total
 }
 
-// count adds a row to the counts, and reports whether the row should be stored in the record.
+// count returns false for a row that exceeds the limits of the record.
 func (t *Tally) count(row *Row) (keep bool) {
 	switch row.Kind {
 	case Set:

@@ -33,10 +33,8 @@ var (
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 
-// fileOf returns the name of the file with the record of the run that has a number.
-func fileOf(id int64) string { return strconv.FormatInt(id, 10) + suffix }
+func recordFile(id int64) string { return strconv.FormatInt(id, 10) + suffix }
 
-// openRecords opens the directory of records in a state directory, and creates it on request.
 func openRecords(state string, create bool) (*os.Root, error) {
 	root, err := os.OpenRoot(state)
 	if err != nil {
@@ -51,8 +49,7 @@ func openRecords(state string, create bool) (*os.Root, error) {
 	return root.OpenRoot(directory)
 }
 
-// names returns the names of all files in a directory of records.
-func names(root *os.Root) ([]string, error) {
+func fileNames(root *os.Root) ([]string, error) {
 	f, err := root.Open(".")
 	if err != nil {
 		return nil, err
@@ -61,9 +58,9 @@ func names(root *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// ids lists the numbers of the runs that have a record, newest first.
-func ids(root *os.Root) ([]int64, error) {
-	found, err := names(root)
+// runIDs lists the numbers of the recorded runs, newest first.
+func runIDs(root *os.Root) ([]int64, error) {
+	found, err := fileNames(root)
 	var all []int64
 	for _, name := range found {
 		if m := recordName.FindStringSubmatch(name); m != nil {
@@ -76,20 +73,20 @@ func ids(root *os.Root) ([]int64, error) {
 	return all, err
 }
 
-// prune removes all records except the newest maxRuns. It also removes the records that earlier
-// versions of this program wrote.
+// prune keeps the newest maxRuns records. It removes all records that earlier versions of this
+// program wrote.
 func prune(root *os.Root) error {
-	found, err := names(root)
+	found, err := fileNames(root)
 	if err != nil {
 		return err
 	}
 	remove := slices.DeleteFunc(found, func(name string) bool { return !formerName.MatchString(name) })
-	all, err := ids(root)
+	all, err := runIDs(root)
 	if err != nil {
 		return err
 	}
 	for _, id := range all[min(len(all), maxRuns):] {
-		remove = append(remove, fileOf(id))
+		remove = append(remove, recordFile(id))
 	}
 	for _, name := range remove {
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,13 +107,13 @@ func List(state string) ([]Record, error) {
 		return nil, fmt.Errorf("list the runs kept in %q: %w", state, err)
 	}
 	defer root.Close()
-	all, err := ids(root)
+	all, err := runIDs(root)
 	if err != nil {
 		return nil, fmt.Errorf("list the runs kept in %q: %w", state, err)
 	}
 	records := make([]Record, 0, len(all))
 	for _, id := range all {
-		rec, err := edges(root, id)
+		rec, err := readEdges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
 			continue // another run removed the record, or the file is no record
 		}
@@ -128,9 +125,9 @@ func List(state string) ([]Record, error) {
 	return records, nil
 }
 
-// edges reads a record without its rows: only the first and the last line of the file.
-func edges(root *os.Root, id int64) (*Record, error) {
-	f, err := durable.OpenRegular(root, fileOf(id))
+// readEdges reads a record without its rows: only the first and the last line of the file.
+func readEdges(root *os.Root, id int64) (*Record, error) {
+	f, err := durable.OpenRegular(root, recordFile(id))
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +142,14 @@ func edges(root *os.Root, id int64) (*Record, error) {
 		return nil, err
 	}
 	if line, _, ok := bytes.Cut(head, []byte("\n")); ok {
-		rec.line(line)
+		rec.addLine(line)
 	}
 	tail := make([]byte, min(info.Size(), maxEdge))
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if line, ok := bytes.CutSuffix(tail, []byte("\n")); ok {
-		rec.line(line[bytes.LastIndexByte(line, '\n')+1:])
+		rec.addLine(line[bytes.LastIndexByte(line, '\n')+1:])
 	}
 	rec.Rows = nil // if the run has not ended, the last line may be a row
 	if rec.End == nil {
@@ -177,7 +174,7 @@ func Load(state string, id int64) (_ *Record, err error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := durable.OpenRegular(root, fileOf(id))
+	f, err := durable.OpenRegular(root, recordFile(id))
 	if err != nil {
 		return nil, err
 	}
@@ -186,15 +183,14 @@ func Load(state string, id int64) (_ *Record, err error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)
 	for len(rec.Rows) <= maxSets+maxNotes+maxFailures && lines.Scan() {
-		rec.line(lines.Bytes())
+		rec.addLine(lines.Bytes())
 	}
 	return rec, lines.Err()
 }
 
-// line adds a line of the file to the record. It skips lines of an unknown kind, which later
-// versions of this program may write, and an incomplete line, which a crash may leave at the
-// end.
-func (rec *Record) line(text []byte) {
+// addLine skips lines of an unknown kind, which later versions of this program may write, and an
+// incomplete line, which a crash may leave at the end.
+func (rec *Record) addLine(text []byte) {
 	var kind struct {
 		Kind Kind `json:"kind"`
 	}

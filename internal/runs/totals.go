@@ -31,12 +31,12 @@ type Totals struct {
 	Planned    int64                     // number of requests that a plan will send
 	Via        map[destination.Via]int64 // the number of fetched resources by the way in which they were fetched
 	Failures   []destination.Failure     // the first failures
-	Origins    map[string]int64          // number of resources that were left out because of their origin, by origin
+	Origins    map[string]int64          // number of resources left out because they are of another origin, by origin
 	Partial    []error                   // errors of documents that could not be used
 	Withheld   []Withheld                // deletions that need consent
 
 	RolledBack []SetNote // sets of which the Source shows an older state than before
-	Frozen     []SetNote // sets without changes for longer than expected
+	Frozen     []SetNote // sets without changes for longer than --max-age
 	Gaps       []SetNote // sets whose changes are partly unknown
 	Orphans    []destination.Orphan
 	latest     []setMoment // newest changes of the sets
@@ -88,7 +88,7 @@ func (t *Totals) AddPlan(p *destination.SetPlan) {
 	if p.Withheld {
 		t.Withheld = append(t.Withheld, Withheld{p.Set, p.Hash, p.Deleted, p.Guard})
 	}
-	t.note(p.Set, p.RolledBack, p.Gap, p.Latest)
+	t.addNotes(p.Set, p.RolledBack, p.Gap, p.Latest)
 }
 
 // AddReport adds the counts of the report on a set.
@@ -103,11 +103,10 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	if r.Withheld > 0 {
 		t.Withheld = append(t.Withheld, Withheld{r.Set, r.Hash, r.Withheld, r.Guard})
 	}
-	t.note(r.Set, r.RolledBack, r.Gap, r.Latest)
+	t.addNotes(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count counts an action of a plan by the way in which it will fetch its resource, if it fetches
-// one.
+// Count counts the resource that an action of a plan will fetch, if any, by the way of transfer.
 func (t *Totals) Count(act destination.Action) {
 	if act.Via != "" {
 		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})
@@ -117,7 +116,7 @@ func (t *Totals) Count(act destination.Action) {
 // ExitCode returns the exit code of a run that was not interrupted.
 func (t *Totals) ExitCode() int {
 	switch {
-	case len(t.Withheld) > 0, t.doubted(), t.withdrawn():
+	case len(t.Withheld) > 0, t.distrusts(), t.withdrawn():
 		return ExitGuard
 	case slices.ContainsFunc(t.Partial, func(err error) bool { return !errors.Is(err, fetch.Temporary) }):
 		return ExitFailed
@@ -141,9 +140,7 @@ func (t *Totals) Status() string {
 	return "partial"
 }
 
-// note adds what a plan or report says about a set: whether its changes are known, and how new
-// they are.
-func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
+func (t *Totals) addNotes(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.RolledBack = append(t.RolledBack, SetNote{set, rolledBack})
 	}
@@ -156,7 +153,7 @@ func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 }
 
 // Close adds the sets that the Source no longer offers, and the sets whose newest change is older
-// than maxAge. If maxAge is 0, there is no limit.
+// than maxAge. A maxAge of 0 means that there is no limit.
 func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
 	t.Orphans = orphans
 	if maxAge == 0 {
@@ -169,9 +166,9 @@ func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now t
 	}
 }
 
-// doubted reports whether the run left out something that the Source stated, because it may be
-// wrong: the Source shows an older state than before, or no longer offers a set.
-func (t *Totals) doubted() bool {
+// distrusts reports whether the Source showed an older state than before, or no longer offers a
+// set.
+func (t *Totals) distrusts() bool {
 	return len(t.RolledBack) > 0 || slices.ContainsFunc(t.Orphans, func(o destination.Orphan) bool { return !o.Forget })
 }
 

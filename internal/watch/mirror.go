@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// mirror watches a mirror for completed runs (synchronisations) by asking its catalog
-// at intervals. It does not watch the files of the mirror, because a file exists before
-// the catalog records it.
+// mirror polls the catalog of a mirror for completed runs (synchronisations). It does not watch
+// the files of the mirror, because a file exists before the catalog records it.
 type mirror struct {
-	changes chan change // a channel of reported changes, which is closed after the last one
+	changes chan change // reported changes; closed after the last one
 
 	runs func(context.Context) (string, error)
 	warn func(error)
@@ -18,9 +17,8 @@ type mirror struct {
 	done sync.WaitGroup
 }
 
-// watchMirror reports each run (synchronisation) of the mirror that is completed from
-// now on, until ctx is done or close is called. If the same error occurs several times
-// in a row, it warns only once.
+// watchMirror reports each completed run (synchronisation) of a mirror, until ctx is done or
+// close is called. It warns only about the first of several errors in a row.
 func watchMirror(ctx context.Context, every time.Duration, runs func(context.Context) (string, error), warn func(error)) *mirror {
 	m := &mirror{changes: make(chan change), runs: runs, warn: warn}
 	ctx, m.stop = context.WithCancel(ctx)
@@ -41,12 +39,12 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask reports a change if the mirror has completed further runs (synchronisations).
-// known and before are the results of the previous call.
-func (m *mirror) ask(ctx context.Context, known string, before error) (string, error) {
+// ask calls runs, and reports a change if the result differs from known. known and lastErr are
+// the results of the previous call.
+func (m *mirror) ask(ctx context.Context, known string, lastErr error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {
-		if before == nil && ctx.Err() == nil {
+		if lastErr == nil && ctx.Err() == nil {
 			m.warn(err)
 		}
 		return known, err

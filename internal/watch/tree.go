@@ -21,8 +21,8 @@ type change struct {
 	everything bool
 }
 
-// LateError means that the kernel does not report changes, so that they are found only
-// when the next full scan runs.
+// LateError means that the kernel does not report changes, so that only the next full scan finds
+// them.
 type LateError struct{ Err error }
 
 func (e *LateError) Error() string {
@@ -31,9 +31,9 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree watches a directory and its subdirectories, of which the kernel reports changes.
+// tree passes on the changes in a directory and its subdirectories that the kernel reports.
 type tree struct {
-	changes chan change // a channel of reported changes, which is closed after the last one
+	changes chan change // reported changes; closed after the last one
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher
@@ -43,8 +43,8 @@ type tree struct {
 	done     sync.WaitGroup
 }
 
-// watchTree reports changes in a directory until ctx is done or close is called. If the
-// kernel cannot report changes, watchTree gives a warning and reports nothing further.
+// watchTree reports changes in a directory until ctx is done or close is called. If the kernel
+// cannot report changes, watchTree warns and reports nothing further.
 func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	t := &tree{changes: make(chan change, 64), dirs: map[string]struct{}{}, warn: warn}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -63,7 +63,6 @@ func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	return t
 }
 
-// giveUp stops the reports of the kernel, and warns with a LateError.
 func (t *tree) giveUp(err error) {
 	if t.notify != nil {
 		_ = t.notify.Close()
@@ -105,7 +104,7 @@ func (t *tree) registerAll(ctx context.Context) (err error) {
 	if err := t.add(ctx, t.dir); err != nil {
 		return err
 	}
-	t.tell(ctx, change{everything: true})
+	t.send(ctx, change{everything: true})
 	return nil
 }
 
@@ -117,12 +116,12 @@ func (t *tree) add(ctx context.Context, dir string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // the error is ignored here: the next scan reports that the directory cannot be read
+			return nil // the next scan reports that the directory cannot be read
 		}
 		if !d.IsDir() {
 			return nil
 		}
-		if name != t.dir && t.ignored(name) {
+		if name != t.dir && t.isIgnored(name) {
 			return fs.SkipDir
 		}
 		if err := t.notify.Add(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
@@ -133,10 +132,10 @@ func (t *tree) add(ctx context.Context, dir string) error {
 	})
 }
 
-// ignored reports whether changes of a file are not reported, because its name begins
-// with a dot, or could be the name of a published document. If the file is a resource
-// nevertheless, the next full scan finds its change.
-func (t *tree) ignored(name string) bool {
+// isIgnored returns true for files that are not resources by their name: it begins with a dot, or
+// could be the name of a published document. If such a file is a resource nevertheless, the next
+// full scan finds its change.
+func (t *tree) isIgnored(name string) bool {
 	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
 		return true
 	}
@@ -152,14 +151,11 @@ func (t *tree) ignored(name string) bool {
 	return false
 }
 
-// path converts the full name of a file to its path below the watched directory.
 func (t *tree) path(name string) (string, error) {
 	rel, err := filepath.Rel(t.dir, name)
 	return filepath.ToSlash(rel), err
 }
 
-// run passes on the changes that the kernel reports, until ctx is done or an error
-// occurs.
 func (t *tree) run(ctx context.Context) error {
 	for {
 		select {
@@ -172,7 +168,7 @@ func (t *tree) run(ctx context.Context) error {
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
-			if !t.tell(ctx, change{everything: true}) {
+			if !t.send(ctx, change{everything: true}) {
 				return nil
 			}
 		case e, ok := <-t.notify.Events:
@@ -188,7 +184,7 @@ func (t *tree) run(ctx context.Context) error {
 
 func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if e.Name == t.dir {
-		t.tell(ctx, change{everything: true})
+		t.send(ctx, change{everything: true})
 		if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
 			return fmt.Errorf("the published directory %s was moved or removed", t.dir)
 		}
@@ -197,7 +193,7 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if _, ok := t.dirs[e.Name]; ok && e.Has(fsnotify.Rename) {
 		return t.registerAll(ctx)
 	}
-	if t.ignored(e.Name) {
+	if t.isIgnored(e.Name) {
 		return nil
 	}
 	if e.Op == fsnotify.Chmod {
@@ -220,14 +216,13 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	}
 	path, err := t.path(e.Name)
 	if err == nil {
-		t.tell(ctx, change{path: path})
+		t.send(ctx, change{path: path})
 	}
 	return err
 }
 
-// tell passes a change on, and waits until it has been received. It returns false if
-// ctx is done before that.
-func (t *tree) tell(ctx context.Context, c change) bool {
+// send waits until the change has been received. It returns false if ctx is done before that.
+func (t *tree) send(ctx context.Context, c change) bool {
 	select {
 	case t.changes <- c:
 		return true

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// SnapshotEvery is the minimum time between two Resource Lists while a directory is
-	// watched. Writing a Resource List takes time in proportion to the size of the set.
-	// Until then, Change Lists are sufficient.
+	// SnapshotEvery is the minimum time between two Resource Lists while a directory is watched.
+	// Writing a Resource List takes time in proportion to the size of the set, and Change Lists
+	// are sufficient in between.
 	SnapshotEvery = time.Minute
 	// settleTime is the time from a change until it is published. Changes during this
 	// time are published together.
@@ -60,13 +60,13 @@ type Options struct {
 // Run publishes everything, and then publishes each change, until ctx is done. It
 // returns an error only if the first publication fails.
 func Run(ctx context.Context, s Session, o Options) error {
-	var calls sync.Mutex // held during calls of Report and Warn, which would otherwise run concurrently
+	var calls sync.Mutex // Report and Warn are called with this lock, so that they never run concurrently
 	warn := func(err error) {
 		calls.Lock()
 		defer calls.Unlock()
 		o.Warn(err)
 	}
-	l := &loop{every: o.Every, rescan: o.Rescan, what: o.What, now: o.Now, failed: warn}
+	l := &loop{every: o.Every, rescan: o.Rescan, what: o.What, now: o.Now, warn: warn}
 	l.publish = func(ctx context.Context, what publish.What) error {
 		rep, err := s.Publish(ctx, what)
 		calls.Lock()
@@ -89,11 +89,11 @@ func Run(ctx context.Context, s Session, o Options) error {
 
 // loop collects changes and publishes them together.
 type loop struct {
-	changes       <-chan change // a channel of reported changes; nil or closed if none are reported
+	changes       <-chan change // reported changes; nil or closed if none are reported
 	every, rescan time.Duration
 	what          publish.What // the task of the first publication
 	publish       func(context.Context, publish.What) error
-	failed        func(error) // called with the error of a publication that will be tried again
+	warn          func(error) // called with the error of a publication that will be tried again
 	now           func() time.Time
 
 	paths      map[string]struct{}
@@ -101,8 +101,6 @@ type loop struct {
 	last       time.Time // the time at which the last publication ended
 }
 
-// run publishes everything, and then publishes changes, until ctx is done or the first
-// publication fails.
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
@@ -125,7 +123,7 @@ func (l *loop) run(ctx context.Context) error {
 				l.changes = nil // unlike a closed channel, a nil channel is never ready
 				continue
 			}
-			l.note(c)
+			l.collect(c)
 		case <-rescan.C:
 			l.everything = true
 		case <-due.C:
@@ -143,8 +141,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// note records that a path, or everything, has to be published next.
-func (l *loop) note(c change) {
+func (l *loop) collect(c change) {
 	l.everything = l.everything || c.everything || len(l.paths) >= maxPaths
 	if l.everything {
 		clear(l.paths)
@@ -153,8 +150,7 @@ func (l *loop) note(c change) {
 	l.paths[c.path] = struct{}{}
 }
 
-// round publishes the collected changes. If it fails, everything is published in the
-// next round.
+// round publishes the collected changes. If it fails, the next round publishes everything.
 func (l *loop) round(ctx context.Context) error {
 	what := publish.What{Sets: l.what.Sets}
 	if !l.everything {
@@ -168,6 +164,6 @@ func (l *loop) round(ctx context.Context) error {
 		return nil
 	}
 	l.everything = true
-	l.failed(err)
+	l.warn(err)
 	return err
 }

@@ -54,7 +54,7 @@ func play(t *testing.T, r *rounds, every time.Duration, steps []step) (failures 
 		r.begin = time.Now()
 		changes := make(chan change)
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &loop{now: time.Now, changes: changes, every: every, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
+		l := &loop{now: time.Now, changes: changes, every: every, rescan: time.Hour, publish: r.publish, warn: func(err error) { failures = append(failures, err) }}
 		done := make(chan error, 1)
 		go func() { done <- l.run(ctx) }()
 		for _, s := range steps {
@@ -106,7 +106,7 @@ func TestFailedPublicationIsTriedAgainWithEverything(t *testing.T) {
 		r.begin = time.Now()
 		changes := make(chan change)
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &loop{now: time.Now, changes: changes, every: time.Second, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
+		l := &loop{now: time.Now, changes: changes, every: time.Second, rescan: time.Hour, publish: r.publish, warn: func(err error) { failures = append(failures, err) }}
 		done := make(chan error, 1)
 		go func() { done <- l.run(ctx) }()
 		synctest.Wait()

@@ -66,8 +66,8 @@ func Href(text string) string {
 	return ""
 }
 
-// licences has pairs: the beginning of a licence's address, without the scheme, and the name
-// of the licence.
+// licences lists the beginning of each licence's address, without the scheme, and the licence's
+// name.
 var licences = []struct{ prefix, name string }{
 	{"creativecommons.org/licenses/", "CC "},
 	{"creativecommons.org/publicdomain/zero/", "CC0 "},

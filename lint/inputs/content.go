@@ -8,8 +8,8 @@ import (
 	"instep/lint"
 )
 
-// maxSpooled is the largest number of bytes that are read from standard input, a pipe
-// or the network. It is large because packages are large.
+// maxSpooled limits in bytes what is read from standard input, a pipe or the network. It is large
+// because packages are large.
 const maxSpooled = 1 << 30
 
 // content has the bytes of an input. They can be read several times, from any offset.
@@ -22,17 +22,15 @@ func (c content) open() (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(c, 0, c.size)), nil
 }
 
-// head returns the first bytes of the input.
-func (c content) head() ([]byte, error) {
+func (c content) firstBytes() ([]byte, error) {
 	b := make([]byte, min(lint.HeadSize, c.size))
 	n, err := io.ReadFull(io.NewSectionReader(c, 0, c.size), b)
 	return b[:n], err
 }
 
-// spoolAll copies all bytes of r to a temporary file.
 func spoolAll(r io.Reader) (*spool.File, error) {
 	f := spool.NewFile("", maxSpooled)
-	w := &ours{w: f}
+	w := &errorKeeper{w: f}
 	if _, err := io.Copy(w, r); err != nil {
 		if w.err != nil && !errors.Is(w.err, spool.ErrLimit) {
 			err = &FatalError{w.err}
@@ -42,14 +40,14 @@ func spoolAll(r io.Reader) (*spool.File, error) {
 	return f, nil
 }
 
-// ours is a writer that remembers its error, so that an error of writing can be
+// errorKeeper is a writer that remembers its error, so that an error of writing can be
 // distinguished from an error of reading.
-type ours struct {
+type errorKeeper struct {
 	w   io.Writer
 	err error
 }
 
-func (o *ours) Write(p []byte) (int, error) {
+func (o *errorKeeper) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
 	o.err = err
 	return n, err

@@ -13,8 +13,7 @@ import (
 	"instep/pack"
 )
 
-// path checks the document in a file, or the documents in a directory.
-func (l *Linter) path(ctx context.Context, path string) error {
+func (l *Linter) checkPath(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -22,11 +21,11 @@ func (l *Linter) path(ctx context.Context, path string) error {
 	case l.isState(path):
 		return l.fail(ctx, path, errState)
 	case info.IsDir():
-		return l.directory(ctx, path)
+		return l.checkDirectory(ctx, path)
 	case info.Mode().IsRegular():
-		return l.file(ctx, path, l.content)
+		return l.checkFile(ctx, path, l.checkContent)
 	}
-	return l.pipe(ctx, path, path)
+	return l.checkStream(ctx, path, path)
 }
 
 func (l *Linter) isState(path string) bool { return l.IsState != nil && l.IsState(path) }
@@ -36,8 +35,7 @@ var (
 	errNothing = errors.New("the directory contains no ResourceSync document, and no file that seems to be meant as one")
 )
 
-// file opens a file and calls check with its content.
-func (l *Linter) file(ctx context.Context, path string, check func(context.Context, string, content) error) error {
+func (l *Linter) checkFile(ctx context.Context, path string, check func(context.Context, string, content) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return l.fail(ctx, path, err)
@@ -50,9 +48,8 @@ func (l *Linter) file(ctx context.Context, path string, check func(context.Conte
 	return check(ctx, path, content{f, info.Size()})
 }
 
-// directory checks the files in a directory that are documents or are named like
-// documents. It skips state directories, and hidden directories except .well-known.
-func (l *Linter) directory(ctx context.Context, dir string) error {
+// checkDirectory skips state directories, and hidden directories except .well-known.
+func (l *Linter) checkDirectory(ctx context.Context, dir string) error {
 	before := l.Checked + l.Failed
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -63,7 +60,7 @@ func (l *Linter) directory(ctx context.Context, dir string) error {
 		case d.IsDir() && path != dir && (l.isState(path) || strings.HasPrefix(d.Name(), ".") && d.Name() != ".well-known"):
 			return fs.SkipDir
 		case d.Type().IsRegular() && lint.Candidate(path):
-			return l.file(ctx, path, l.candidate)
+			return l.checkFile(ctx, path, l.checkCandidate)
 		}
 		return nil
 	})
@@ -73,9 +70,9 @@ func (l *Linter) directory(ctx context.Context, dir string) error {
 	return err
 }
 
-// candidate checks a file of a directory if it seems to belong to a Source.
-func (l *Linter) candidate(ctx context.Context, path string, c content) error {
-	head, err := c.head()
+// checkCandidate ignores a file unless it seems to belong to a Source.
+func (l *Linter) checkCandidate(ctx context.Context, path string, c content) error {
+	head, err := c.firstBytes()
 	if err != nil {
 		return l.fail(ctx, path, err)
 	}
@@ -83,10 +80,9 @@ func (l *Linter) candidate(ctx context.Context, path string, c content) error {
 	case isZIP && !hasManifest(c), !isZIP && !lint.Claims(path, head):
 		return nil
 	}
-	return l.content(ctx, path, c)
+	return l.checkContent(ctx, path, c)
 }
 
-// hasManifest reports whether a ZIP file is a package of a Source.
 func hasManifest(c content) bool {
 	p, err := pack.Open(c, c.size, pack.Limits{Tolerant: true})
 	if err != nil {
@@ -100,8 +96,8 @@ func hasManifest(c content) bool {
 	return true
 }
 
-// pipe reads an input that can be read only once to its end, and checks it.
-func (l *Linter) pipe(ctx context.Context, name, uri string) error {
+// checkStream copies the input to a temporary file, because the checks read it several times.
+func (l *Linter) checkStream(ctx context.Context, name, uri string) error {
 	r, err := l.Open(ctx, name)
 	if err != nil {
 		return l.fail(ctx, uri, err)
@@ -111,5 +107,5 @@ func (l *Linter) pipe(ctx context.Context, name, uri string) error {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
 	}
 	defer f.Close()
-	return l.content(ctx, uri, content{f, f.Len()})
+	return l.checkContent(ctx, uri, content{f, f.Len()})
 }

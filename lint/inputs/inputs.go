@@ -19,7 +19,7 @@ import (
 type Linter struct {
 	Checker lint.Checker // reports the findings
 	Report  Reporter     // the receiver of all results except the findings; required
-	Sample  int          // the number of entries per served document whose resources are requested: a negative number means all, and 0 means none
+	Sample  int          // the number of resources to request for each served document: a negative number means all, and 0 means none
 
 	// Connect returns the client for requests to a URL. It is called once for each
 	// origin, since credentials are for one origin only. Linter.Close closes the
@@ -39,7 +39,7 @@ type Linter struct {
 	Checked    int64 // the number of documents that were checked
 	Failed     int64 // the number of documents that could not be checked
 	Sourceless bool  // a site that has no Source was checked
-	Blocked    bool  // a site could not be checked, but perhaps can be later
+	Blocked    bool  // a site could not be checked now, but perhaps can be later
 
 	findings int64                    // the number of findings
 	errors   int64                    // the number of findings that are errors
@@ -55,20 +55,19 @@ type Reporter interface {
 	// Failed is called for each document that could not be checked. If it returns an
 	// error, the run ends.
 	Failed(ctx context.Context, uri string, err error) error
-	// Unchecked is called for a URI in a document that could not be checked.
+	// Unchecked is called for a URI that a document contains and that could not be checked.
 	Unchecked(uri string, err error)
 	// Note is called with a remark about an input. The remark is not a finding.
 	Note(uri, text string)
-	// Found is called when the Source of a site has been found. tried has the places
-	// that were examined for it, in order. The last one is the place where it was
-	// found.
+	// Found is called when the Source of a site has been found. tried has the places that were
+	// examined, in order: the Source was found at the last one.
 	Found(site string, tried []discover.Attempt)
 }
 
 // Input is a document that is being checked.
 type Input struct {
 	URI  string
-	Open func() (io.ReadCloser, error) // a function that opens the document, to be read from its first byte; nil for a document that is not a text with lines
+	Open func() (io.ReadCloser, error) // opens the document at its first byte; nil for a document that is not a text with lines
 }
 
 // FatalError is an error of this computer, such as a full disk. It ends the run.
@@ -82,17 +81,17 @@ func (e *FatalError) Unwrap() error { return e.Err }
 // IsURL reports whether a command-line argument is meant as a URL.
 func IsURL(arg string) bool { return strings.Contains(arg, "://") }
 
-// Check checks the documents that an argument names: a file, a directory, a URL, or "-"
-// for standard input. A document that cannot be checked is reported to the Reporter.
-// The error is one that ends the run.
+// Check checks the documents that an argument names: a file, a directory, a URL, or "-" for
+// standard input. A document that cannot be checked is reported to the Reporter. An error ends
+// the run.
 func (l *Linter) Check(ctx context.Context, arg string) error {
 	switch {
 	case arg == "-":
-		return l.pipe(ctx, arg, "stdin")
+		return l.checkStream(ctx, arg, "stdin")
 	case IsURL(arg):
-		return l.url(ctx, arg)
+		return l.checkURL(ctx, arg)
 	}
-	return l.path(ctx, arg)
+	return l.checkPath(ctx, arg)
 }
 
 // Close closes the clients that Connect returned.
@@ -105,7 +104,6 @@ func (l *Linter) Close() {
 // Requested reports whether Check has been called with a URL.
 func (l *Linter) Requested() bool { return len(l.clients) > 0 }
 
-// checker returns a copy of the Checker that also counts the findings.
 func (l *Linter) checker() *lint.Checker {
 	c := l.Checker
 	c.Report = l.finding
@@ -122,16 +120,15 @@ func (l *Linter) finding(f lint.Finding) {
 	}
 }
 
-// maps reports whether Resource Maps are checked, and not documents of ResourceSync.
-func (l *Linter) maps() bool { return l.Checker.Profile == lint.ProfileORE }
+// checksMaps reports whether Resource Maps are checked instead of documents of ResourceSync.
+func (l *Linter) checksMaps() bool { return l.Checker.Profile == lint.ProfileORE }
 
-// live returns the checks for which requests are sent.
-func (l *Linter) live() *lint.Live {
+func (l *Linter) liveChecks() *lint.Live {
 	return &lint.Live{Checker: l.checker(), Client: l.client, Sample: l.Sample, Now: l.Now, Unchecked: l.Report.Unchecked}
 }
 
-// fail reports a document that could not be checked. The returned error, if any, ends
-// the run.
+// fail reports a document that could not be checked. It returns an error only if the run must
+// end.
 func (l *Linter) fail(ctx context.Context, uri string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -146,8 +143,7 @@ func (l *Linter) fail(ctx context.Context, uri string, err error) error {
 	return nil
 }
 
-// document checks and reports one document.
-func (l *Linter) document(ctx context.Context, in *Input, check func(context.Context, string, io.Reader) (lint.Document, error)) error {
+func (l *Linter) checkDocument(ctx context.Context, in *Input, check func(context.Context, string, io.Reader) (lint.Document, error)) error {
 	var r io.Reader
 	if in.Open != nil {
 		rc, err := in.Open()

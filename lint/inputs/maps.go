@@ -9,19 +9,19 @@ import (
 	"instep/ore"
 )
 
-// mostFindings is the largest number of findings that are kept until the search for
-// Resource Maps has ended.
-const mostFindings = 100_000
+// maxFindings is the largest number of findings that are kept until the search for Resource Maps
+// has ended.
+const maxFindings = 100_000
 
-// byDocument collects findings until they are reported document by document.
-type byDocument struct {
+// findingsByURI collects findings until they are reported document by document.
+type findingsByURI struct {
 	uris  []string // the URI where the search began, and then the other URIs in the order of their first findings
 	found map[string][]lint.Finding
 	n     int
 }
 
-func (b *byDocument) add(f lint.Finding) {
-	if b.n++; b.n > mostFindings {
+func (b *findingsByURI) add(f lint.Finding) {
+	if b.n++; b.n > maxFindings {
 		return
 	}
 	if _, ok := b.found[f.URI]; !ok {
@@ -30,17 +30,16 @@ func (b *byDocument) add(f lint.Finding) {
 	b.found[f.URI] = append(b.found[f.URI], f)
 }
 
-// resourceMaps checks the Resource Maps that can be discovered from a URL.
-func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
+func (l *Linter) checkResourceMaps(ctx context.Context, uri string) error {
 	c, err := l.connect(ctx, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	requests := 0 // 0 means the default number of the search
+	requests := 0 // 0 means the default limit of ore.Finder
 	if l.Sample > 0 {
 		requests = 2 + 2*l.Sample
 	}
-	all := &byDocument{uris: []string{uri}, found: map[string][]lint.Finding{uri: nil}}
+	all := &findingsByURI{uris: []string{uri}, found: map[string][]lint.Finding{uri: nil}}
 	checker := l.Checker
 	checker.Report = all.add
 	var stop error
@@ -62,10 +61,9 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	return l.reportAll(ctx, all)
 }
 
-// reportAll reports the collected findings document by document.
-func (l *Linter) reportAll(ctx context.Context, all *byDocument) error {
+func (l *Linter) reportAll(ctx context.Context, all *findingsByURI) error {
 	for _, uri := range all.uris {
-		err := l.document(ctx, &Input{URI: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
+		err := l.checkDocument(ctx, &Input{URI: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
 			for _, f := range all.found[uri] {
 				l.finding(f)
 			}
@@ -78,9 +76,8 @@ func (l *Linter) reportAll(ctx context.Context, all *byDocument) error {
 	return nil
 }
 
-// mapDocument checks one document with the rules for Resource Maps.
-func (l *Linter) mapDocument(ctx context.Context, uri string, c content) error {
-	return l.document(ctx, &Input{URI: uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+func (l *Linter) checkMapDocument(ctx context.Context, uri string, c content) error {
+	return l.checkDocument(ctx, &Input{URI: uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
 		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker().ResourceMapDocument(ctx, uri, r)
 	})
 }

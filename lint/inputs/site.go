@@ -20,85 +20,80 @@ import (
 // the root element and a few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL that could not be read seems to be the URL of a site, or
-// of a page of a site: the server answered that there is no page or that the page is
-// forbidden, as for a folder without index.html, and the path of the URL is not that of
-// a document.
+// isSite reports whether uri may be the URL of a site or page without a document: the server
+// answered that nothing is there or that access is forbidden, as for a folder without index.html,
+// and the path of the URL is not that of a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
 }
 
-// refusal returns err if it means that the server forbids access, and nil for any other
-// error.
-func refusal(err error) error {
+func deniedOnly(err error) error {
 	if errors.Is(err, fetch.Denied) {
 		return err
 	}
 	return nil
 }
 
-// page checks the HTML page at a URL, and the Source that its site has.
-func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
-	head, err := c.head()
+// checkPage also checks the Source of the page's site.
+func (l *Linter) checkPage(ctx context.Context, uri string, c content, a *lint.Answer) error {
+	head, err := c.firstBytes()
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
 	}
 	if fetch.IsWall(head[:min(len(head), fetch.PageHead)]) {
 		blocked := fetch.Blocked(uri, head)
 		if l.Sample == 0 {
-			return l.blockedBy(ctx, uri, blocked)
+			return l.reportBlocked(ctx, uri, blocked)
 		}
-		return l.site(ctx, uri, blocked)
+		return l.checkSite(ctx, uri, blocked)
 	}
-	if err := l.answer(ctx, uri, c, a); err != nil || l.Sample == 0 {
+	if err := l.checkAnswer(ctx, uri, c, a); err != nil || l.Sample == 0 {
 		return err
 	}
-	return l.site(ctx, uri, nil)
+	return l.checkSite(ctx, uri, nil)
 }
 
-// site finds the Source of the site at a URL. It checks the Source Description, the
-// Capability Lists and the beginning of each list. If there is no Source, and wall is
-// the error that a page blocked the request, wall is reported as the reason.
-func (l *Linter) site(ctx context.Context, uri string, wall error) error {
+// checkSite finds the Source of a site, and checks its Source Description, its Capability Lists
+// and the beginning of each list. wall is nil or the error that a page blocked the request.
+// Without a Source, wall is reported as the reason.
+func (l *Linter) checkSite(ctx context.Context, uri string, wall error) error {
 	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.AllowOrigins, Limits: l.Checker.Limits}, uri)
 	switch {
 	case err == nil:
 	case wall != nil && !errors.Is(err, fetch.Temporary):
-		return l.blockedBy(ctx, uri, wall)
+		return l.reportBlocked(ctx, uri, wall)
 	default:
-		return l.noSource(ctx, uri, err)
+		return l.reportNoSource(ctx, uri, err)
 	}
 	l.Report.Found(uri, src.Tried)
 	for _, d := range siteDocuments(src) {
-		if err := l.siteDocument(ctx, d); err != nil {
+		if err := l.checkSiteDocument(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// siteDoc is a document of a Source that has to be checked.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // the document is checked completely, since it links to other documents
+	whole     bool // checked completely, since the document links to others
 }
 
-// siteDocuments returns the documents of a Source that are checked, without duplicates.
 func siteDocuments(src *discover.Source) (docs []siteDoc) {
 	add := func(uri string, c resourcesync.Capability, whole bool) {
 		if uri != "" && !slices.ContainsFunc(docs, func(d siteDoc) bool { return d.uri == uri }) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // false means that the set has no Capability List, so its URI is that of a list
+	hasCapabilityList := func(s *discover.Set) bool { // without a Capability List, the URI of a set is that of a list
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
 	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // with WayRobots, src.Description is the URI of a robots.txt
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
-		if names(&src.Sets[i]) {
+		if hasCapabilityList(&src.Sets[i]) {
 			add(src.Sets[i].URI, resourcesync.CapabilityCapabilityList, true)
 		}
 	}
@@ -119,13 +114,12 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 	return docs
 }
 
-// siteDocument checks one document of a Source.
-func (l *Linter) siteDocument(ctx context.Context, d siteDoc) error {
-	most := int64(listHead)
+func (l *Linter) checkSiteDocument(ctx context.Context, d siteDoc) error {
+	limit := int64(listHead)
 	if d.whole {
-		most = maxSpooled
+		limit = maxSpooled
 	}
-	f, a, cut, err := downloadHead(ctx, l.client, d.uri, most)
+	f, a, cut, err := downloadHead(ctx, l.client, d.uri, limit)
 	if err != nil {
 		return l.fail(ctx, d.uri, err)
 	}
@@ -138,23 +132,22 @@ func (l *Linter) siteDocument(ctx context.Context, d siteDoc) error {
 	if cut {
 		opts = append(opts, lint.WithHead())
 	}
-	return l.document(ctx, &Input{URI: d.uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+	return l.checkDocument(ctx, &Input{URI: d.uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
 		doc, err := l.checker().Document(ctx, uri, r, opts...)
 		if err != nil || doc.Capability == "" {
 			return doc, err
 		}
-		return doc, l.live().Document(ctx, doc, a, c.open)
+		return doc, l.liveChecks().Document(ctx, doc, a, c.open)
 	})
 }
 
-// downloadHead reads the first bytes of a response. cut reports whether the response
-// has more bytes.
-func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
+// downloadHead sets cut if the response has more than limit bytes.
+func downloadHead(ctx context.Context, client *fetch.Client, uri string, limit int64) (f *spool.File, a lint.Answer, cut bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
 		return nil, a, false, err
 	}
-	f, err = spoolAll(io.LimitReader(resp.Body, most))
+	f, err = spoolAll(io.LimitReader(resp.Body, limit))
 	if err == nil {
 		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error is treated as the end of the response
 		cut = n > 0
@@ -162,20 +155,18 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())
 }
 
-// noSource reports the reason why no Source was found: the site has no Source, the site
-// cannot be reached, or the documents of the Source are unusable.
-func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
+func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) error {
 	none, ok := errors.AsType[*discover.Error](err)
 	if !ok || ctx.Err() != nil {
 		return l.fail(ctx, uri, err)
 	}
 	if errors.Is(err, fetch.Temporary) {
-		return l.blockedBy(ctx, uri, err)
+		return l.reportBlocked(ctx, uri, err)
 	}
 	last := none.Tried[len(none.Tried)-1]
 	if broken := none.Broken(); broken != "" && broken != uri {
 		found := l.errors
-		if err := l.siteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.errors > found {
+		if err := l.checkSiteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.errors > found {
 			return err
 		}
 	}
@@ -183,14 +174,14 @@ func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
 		return l.fail(ctx, uri, err)
 	}
 	l.Sourceless = true
-	return l.document(ctx, &Input{URI: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
-		l.live().NoSource(uri, none.Summary())
+	return l.checkDocument(ctx, &Input{URI: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
+		l.liveChecks().NoSource(uri, none.Summary())
 		return lint.Document{URI: uri, Kind: "site", Complete: true}, nil
 	})
 }
 
-// blockedBy reports that a site cannot be checked, but perhaps can be later.
-func (l *Linter) blockedBy(ctx context.Context, uri string, err error) error {
+// reportBlocked is for a site that cannot be checked now, but perhaps can be later.
+func (l *Linter) reportBlocked(ctx context.Context, uri string, err error) error {
 	l.Blocked = true
 	return l.fail(ctx, uri, err)
 }

@@ -10,10 +10,9 @@ import (
 	"instep/lint"
 )
 
-// url checks the document at a URL.
-func (l *Linter) url(ctx context.Context, uri string) error {
-	if l.maps() && l.Sample != 0 {
-		return l.resourceMaps(ctx, uri)
+func (l *Linter) checkURL(ctx context.Context, uri string) error {
+	if l.checksMaps() && l.Sample != 0 {
+		return l.checkResourceMaps(ctx, uri)
 	}
 	client, err := l.connect(ctx, uri)
 	if err != nil {
@@ -22,7 +21,7 @@ func (l *Linter) url(ctx context.Context, uri string) error {
 	f, a, err := download(ctx, client, uri)
 	switch {
 	case err != nil && l.Sample != 0 && isSite(uri, err):
-		return l.site(ctx, uri, refusal(err))
+		return l.checkSite(ctx, uri, deniedOnly(err))
 	case err != nil:
 		return l.fail(ctx, uri, err)
 	}
@@ -30,17 +29,16 @@ func (l *Linter) url(ctx context.Context, uri string) error {
 	if a.URL != uri {
 		l.Report.Note(uri, "answered by "+a.URL)
 	}
-	if err := l.links(ctx, uri, a); err != nil {
+	if err := l.checkLinks(ctx, uri, a); err != nil {
 		return err
 	}
 	c := content{f, f.Len()}
-	if head, err := c.head(); err == nil && lint.Recognise(uri, head) == lint.FormHTML {
-		return l.page(ctx, uri, c, &a)
+	if head, err := c.firstBytes(); err == nil && lint.Recognise(uri, head) == lint.FormHTML {
+		return l.checkPage(ctx, uri, c, &a)
 	}
-	return l.answer(ctx, uri, c, &a)
+	return l.checkAnswer(ctx, uri, c, &a)
 }
 
-// download reads a whole response, and returns its body and its header.
 func download(ctx context.Context, client *fetch.Client, uri string) (*spool.File, lint.Answer, error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -50,24 +48,23 @@ func download(ctx context.Context, client *fetch.Client, uri string) (*spool.Fil
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, errors.Join(err, resp.Body.Close())
 }
 
-// links checks the links in the Link headers of a response.
-func (l *Linter) links(ctx context.Context, uri string, a lint.Answer) error {
+func (l *Linter) checkLinks(ctx context.Context, uri string, a lint.Answer) error {
 	values := a.Header.Values("Link")
 	if len(values) == 0 {
 		return nil
 	}
-	return l.document(ctx, &Input{URI: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
+	return l.checkDocument(ctx, &Input{URI: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
 		l.checker().LinkHeader(uri, values)
 		d := lint.Document{URI: uri, Kind: "http"}
 		if l.Sample == 0 {
 			return d, nil
 		}
-		_, err := l.live().LinkHeader(ctx, uri, a)
+		_, err := l.liveChecks().LinkHeader(ctx, uri, a)
 		return d, err
 	})
 }
 
-// connect returns the client for a URL. All URLs of one origin have the same client.
+// connect uses one client for all URLs of an origin.
 func (l *Linter) connect(ctx context.Context, uri string) (*fetch.Client, error) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
