@@ -3,7 +3,6 @@ package resourcesync
 // This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link before
 // the first item belongs to the document. A link after an item belongs to that item.
 
-// resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
 	d.tell(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in D-Lib Magazine 2013"})
@@ -17,15 +16,15 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild handles the start tag of a child of resync before the first item. Unless
-// the child is an item, resyncRootChild reads it to its end.
+// resyncRootChild reads a child of resync before the first item. Of an item it reads only
+// the start tag.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {
 		case "item":
 			return true, d.countEntry(URLSet)
 		case "link":
-			return false, d.formLink()
+			return false, d.atomOrResyncLink()
 		}
 	}
 	return false, d.foreignRootChild()

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration may be at the current position: only
-// white space was before it.
+// atDeclaration reports whether the current position allows an XML declaration, since only
+// white space came before.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
@@ -64,8 +64,6 @@ func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	return after, string(quoted), true
 }
 
-// describeStart returns a sentence that describes a document that does not begin with
-// XML.
 func describeStart(b []byte) string {
 	switch {
 	case b[0] == '{' || b[0] == '[':
@@ -78,7 +76,6 @@ func describeStart(b []byte) string {
 	return "this is not XML; it begins with " + strconv.Quote(string(b[:min(len(b), 20)]))
 }
 
-// looksLikeHTML reports whether b begins like an HTML page.
 func looksLikeHTML(b []byte) bool {
 	words := strings.Fields(strings.ToLower(string(b[:min(len(b), 64)])))
 	return len(words) > 1 && words[0] == "<!doctype" && strings.HasPrefix(words[1], "html")
