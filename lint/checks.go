@@ -22,7 +22,6 @@ type steps struct {
 	end   func()       // the function that is called at the end of the document, when its header is complete
 }
 
-// begin returns the functions that check one rule in one document.
 func (c check) begin(r *run, rule *Rule) steps {
 	switch {
 	case c.entry != nil:
@@ -166,9 +165,9 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided has findings that are valid only if the document follows edition 1.0, as
-// long as it may follow 1.0 or 1.1. They are reported at the end of the document,
-// unless it contains something that only 1.1 has.
+// undecided has the findings of a document that may follow edition 1.0 or 1.1. They are
+// valid only for 1.0, so they are reported at the end of the document, unless it contains
+// something that only 1.1 has.
 type undecided struct {
 	findings []Finding
 	dropped  int
@@ -176,8 +175,8 @@ type undecided struct {
 	is11     bool // the document contains something that only edition 1.1 has
 }
 
-// mostUndecided is the largest number of findings that are kept until the end of a
-// document decides about its edition.
+// mostUndecided is the largest number of findings kept until the end of a document shows
+// its edition.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {
@@ -190,7 +189,7 @@ func (u *undecided) add(f Finding) {
 
 func (u *undecided) count(e *entry) {
 	u.entries++
-	if !e.Datetime.IsZero() || e.LastMod.IsZero() || e.was("datetime-w3cdtf", "lastmod-w3cdtf") {
+	if !e.Datetime.IsZero() || e.LastMod.IsZero() || e.hasNote("datetime-w3cdtf", "lastmod-w3cdtf") {
 		u.is11 = true
 	}
 }

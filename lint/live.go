@@ -22,8 +22,7 @@ import (
 const DefaultSample = 20
 
 // Live checks the rules about the responses that a Source's server sends. It sends one
-// request at a time. Defects of the server become findings of Checker. Unchecked is
-// called for each URI that could not be checked.
+// request at a time. Defects of the server become findings of Checker.
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
@@ -61,10 +60,9 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 	return &liveRun{run: r, l: l, kind: kind, keys: newKeys()}
 }
 
-// Document checks how a document was served, and whether the resources at its URIs
-// match their entries. d is the result of Checker.Document. open opens the body of the
-// response in which the document was served. Only a sample of the resources is
-// requested. The error is that of ctx or of open.
+// Document checks how a document was served, and whether the resources of a sample of its
+// entries match the entries. d is the result of Checker.Document. open opens the body of
+// the response in which the document was served. The error is one of ctx or of open.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)
@@ -95,7 +93,6 @@ func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
 	return head[:n], nil
 }
 
-// entries checks all entries of the document, or a sample of them.
 func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if err := r.survey(ctx, open); err != nil || r.isForeign() {
 		return err
@@ -127,7 +124,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	limit := resourcesync.DatetimeOf(r.l.Now().Add(clockSkew))
 	err := r.decoded(ctx, open, func(e *entry) error {
 		if r.newest != nil {
-			r.newest[r.keys.of(e.Loc)] = e.Line
+			r.newest[r.keys.hash(e.Loc)] = e.Line
 		}
 		for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, e.At, e.From, e.Completed, e.Until} {
 			r.notFuture(d, limit, e.Line)
@@ -145,7 +142,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	return err
 }
 
-// clockSkew is the difference between two clocks that is not reported.
+// clockSkew is how far a datetime may be in the future without a finding.
 const clockSkew = 5 * time.Minute
 
 func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
@@ -157,7 +154,7 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries at random. All have the same probability.
+// sample chooses entries at random, each with the same probability.
 func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
@@ -186,7 +183,7 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 		switch {
 		case !isHTTP(e.Loc), e.Change == resourcesync.Deleted:
 			return nil
-		case r.newest != nil && r.newest[r.keys.of(e.Loc)] != e.Line:
+		case r.newest != nil && r.newest[r.keys.hash(e.Loc)] != e.Line:
 			return nil
 		}
 		return f(e)
@@ -226,8 +223,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached handles an error of requesting a URI in the document. If the server is the
-// cause, the error becomes a finding. An error is returned only if ctx is done.
+// unreached handles the error err of a request for a URI in the document. If the server
+// caused err, it becomes a finding. unreached returns an error only if ctx is done.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -245,8 +242,8 @@ func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err erro
 	return nil
 }
 
-// isOurs reports whether a request failed because of our own restrictions, and not
-// because of the server.
+// isOurs reports whether a request failed because of limits of the client, and not because
+// of the server.
 func isOurs(err error) bool {
 	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
 }

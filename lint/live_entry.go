@@ -17,7 +17,7 @@ const mostListedLinks = 8
 // thing is the description of what should be at a URI: the resource of an entry, or the
 // target of a link.
 type thing struct {
-	uri, what           string // the field what is the name for messages
+	uri, what           string // what names the thing in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -29,7 +29,6 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests the resource of an entry and compares it with the entry.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -69,8 +68,8 @@ var ofContent = map[string]bool{
 }
 
 // patchType checks whether the media type of a patch says how the patch is applied.
-// Whether the patch really yields the next version cannot be checked, since servers no
-// longer have the previous version.
+// It cannot check whether the patch yields the next version, since servers no longer have
+// the previous version.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -106,8 +105,6 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-// compare reports differences between the attributes of an entry or link and the
-// response.
 func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
@@ -137,9 +134,9 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding of a response with the stated encoding. The
-// request asked for no content coding. So if a server varies the coding by request, a
-// response without one proves nothing.
+// coding compares the content coding of a response with the stated encoding. The request
+// accepted no content coding. So if the server chooses the coding by the request, a
+// response without a coding proves nothing.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -166,7 +163,7 @@ func headerHas(h http.Header, field, want string) bool {
 }
 
 // fixity compares the stated length and digests with the bytes in the stated content
-// coding. If the response has another coding, it only reports whether length and
+// coding. If the response has another coding, fixity only reports whether length and
 // digests match the bytes as they were sent.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
@@ -209,8 +206,8 @@ func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	}
 }
 
-// otherCoding reports whether the stated length and digests match the bytes in another
-// content coding than the stated one. If so, it makes a finding.
+// otherCoding makes a finding if the stated length and digests match the bytes in another
+// content coding than the stated one, and reports whether it did.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
@@ -234,8 +231,8 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 	}
 }
 
-// fewestHashes is the number of compared hashes from which on a finding says that most
-// of them are wrong.
+// fewestHashes is the number of hashes that must have been compared before a finding says
+// that most of them are wrong.
 const fewestHashes = 3
 
 // othersHashed makes a finding if most of the compared hashes in the document are not
@@ -262,8 +259,8 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// Values of Accept for which a server that negotiates formats sends something else
-	// than for */*.
+	// Values of Accept for which a server that negotiates formats sends another format than
+	// for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
@@ -306,8 +303,8 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 	return nil
 }
 
-// differs requests a resource again and reports whether its bytes have changed. If the
-// server responds with an error, they count as unchanged.
+// differs requests a resource again and reports whether its bytes have changed. It returns
+// false if the server responds with an error.
 func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {

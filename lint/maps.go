@@ -50,7 +50,6 @@ func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Re
 	return err
 }
 
-// problem makes a finding of a problem that the search for Resource Maps reports.
 func (r *run) problem(p ore.Problem) {
 	if rule := book().byID[p.Rule]; rule != nil && r.wants(rule) {
 		r.emit(Finding{Rule: rule.ID, Level: rule.Level, URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})

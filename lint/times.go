@@ -8,7 +8,7 @@ import (
 )
 
 // datetimeWithin checks that the time of a change is within the interval that the root
-// states, from its attribute from to its attribute until, inclusive (1.1 §7).
+// states with its attributes "from" and "until" (1.1 §7). Both ends are part of it.
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
@@ -23,13 +23,13 @@ func datetimeWithin(r *run, rule *Rule, e *entry) {
 // entries.
 func datetimeEverywhere(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without datetime", func(e *entry) bool {
-		return e.Datetime.IsZero() && !e.was("datetime-w3cdtf")
+		return e.Datetime.IsZero() && !e.hasNote("datetime-w3cdtf")
 	})
 }
 
 // entriesHave has the kinds of document whose entries may have times, for each of two
-// rules: entry-at-completed-scope is about the attributes at and completed,
-// entry-from-until-scope about from and until (1.1 App. A Table 4, Archives §3 to §6).
+// rules: entry-at-completed-scope is about the attributes "at" and "completed",
+// entry-from-until-scope about "from" and "until" (1.1 App. A Table 4, Archives §3 to §6).
 var entriesHave = map[string]map[string]bool{
 	"entry-at-completed-scope": {
 		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
@@ -43,8 +43,8 @@ var entriesHave = map[string]map[string]bool{
 	},
 }
 
-// entryTimeScope checks that entries have the attributes at and completed, or from and
-// until, only in documents of the kinds in entriesHave.
+// entryTimeScope checks that entries have the attributes "at" and "completed", or "from" and
+// "until", only in documents of the kinds in entriesHave.
 func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
 		return steps{}
@@ -56,7 +56,7 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		times := timesOf(&e.Metadata)
 		for _, t := range times[first : first+2] {
-			if !t.value.IsZero() || e.was(t.name+"-w3cdtf") {
+			if !t.value.IsZero() || e.hasNote(t.name+"-w3cdtf") {
 				r.atEntry(rule, e, "the entry has %s, which entries of this kind of document do not have", t)
 			}
 		}
@@ -82,7 +82,7 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 // needsBegin checks that a period with an end has a start (1.1 App. A).
 func needsBegin(r *run, rule *Rule, e *entry) {
 	s := spanOf(&e.Metadata, rule.ID == "completed-needs-at")
-	if !s.end.IsZero() && s.begin.IsZero() && !e.was(s.beginName+"-w3cdtf") {
+	if !s.end.IsZero() && s.begin.IsZero() && !e.hasNote(s.beginName+"-w3cdtf") {
 		r.atEntry(rule, e, "the entry has %s=%q and no %s", s.endName, s.end, s.beginName)
 	}
 }
@@ -119,9 +119,8 @@ func entryWithinRoot(r *run, rule *Rule, e *entry) {
 }
 
 // forwardOrder checks that entries are sorted by time, oldest first (1.1 §12.1, §12.2,
-// §13.1, §13.2). It skips entries without a time. It compares each entry with the one
-// before it that has the latest time. A date without a time of day counts from its start,
-// so that it does not hide an earlier entry after it.
+// §13.1, §13.2). It ignores entries without a time, and dates that may be before or after
+// the last time. After a finding it compares the next entry with the entry of the finding.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -160,7 +159,7 @@ type key [2]uint64
 
 func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
-func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
+func (k keys) hash(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
 // changeUnique checks that no two changes of a resource have the same time (1.0 §12.1).
 // It does not report equal dates without seconds.

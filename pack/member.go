@@ -15,7 +15,7 @@ type Member struct {
 	// [PathOf]); a deletion has no path and no bytes. If its Length and Digests are known,
 	// the bytes from Open must match them.
 	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // this function may be called for several members at the same time
+	Open func(context.Context) (io.ReadCloser, error) // may be called for several members at the same time
 }
 
 // MemberError reports a member that could not be opened or read, or whose bytes differ from

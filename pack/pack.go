@@ -31,7 +31,7 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits are limits for reading a package. For a field that is 0, the default applies.
+// Limits are limits for reading a package. A field that is 0 has its default.
 type Limits struct {
 	Directory int64 // the size of the directory in bytes; default 16 MiB
 	Members   int   // default 100,000
