@@ -25,7 +25,7 @@ type intake struct {
 func (in *intake) Read(p []byte) (int, error) {
 	switch {
 	case in.left < 0 && in.found:
-		return 0, fmt.Errorf("longer than the %d MiB allowed", in.limit>>20)
+		return 0, fmt.Errorf("the document is longer than the %d MiB that are allowed", in.limit>>20)
 	case in.left < 0:
 		return 0, fmt.Errorf("%w in the first %d KiB", ErrNoHead, in.limit>>10)
 	}

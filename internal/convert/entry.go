@@ -88,7 +88,6 @@ func (c *converter) entryTimes(it *item) {
 	}
 }
 
-// dropEntryTime removes a time from an entry.
 func (c *converter) dropEntryTime(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.noteEntry(*it, rule, "%s %s, %s; dropped", name, t, why)

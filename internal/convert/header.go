@@ -152,8 +152,7 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 	return nil
 }
 
-// requiredTime sets the attribute "at" or "from" of the root if documents of this kind
-// must have it and this one does not.
+// requiredTime sets the attribute "at" or "from" of the root if it is required and missing.
 func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {
@@ -174,7 +173,6 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 	return nil
 }
 
-// dropTime removes a time from the root of the document.
 func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.noteDocument(rule, "%s %s of the document, %s; dropped", name, t, why)
@@ -189,8 +187,8 @@ type candidate struct {
 	what string
 }
 
-// missing sets a missing attribute to the first candidate that has a time. It returns an
-// error if there is none, because no time is ever invented.
+// missing sets a missing attribute to the first candidate that has a time. Without such a
+// candidate it returns an error, because an invented time could hide changes from readers.
 func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
 	for _, f := range from {
 		if !f.time.IsZero() {
@@ -202,8 +200,8 @@ func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, f
 	return c.refuse(rule, flag+" gives it", "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// rootLinks converts the links of the document, and adds the up link if it is missing and
-// required.
+// rootLinks converts the links of the document, and adds the link with rel="up" if it is
+// missing and required.
 func (c *converter) rootLinks() error {
 	h := &c.header
 	h.Links = c.links(h.Links, item{}, false)

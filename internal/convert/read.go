@@ -14,13 +14,11 @@ import (
 	"instep/resourcesync"
 )
 
-// item is a parsed entry.
 type item struct {
 	Entry resourcesync.Entry
 	Part  string // path of the part that contains the entry; "" for the document itself
 }
 
-// document is a parsed document.
 type document struct {
 	header resourcesync.Header
 	items  *spool.Log[item]
@@ -50,7 +48,6 @@ func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, erro
 	return whole, errors.Join(err, d.Close())
 }
 
-// read reads one document completely.
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
 	d := &document{items: spool.NewLog[item](c.o.Temp)}
 	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
@@ -78,7 +75,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add adds an entry to the document.
+// add adds an entry to the document, and to the facts about all entries.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -112,14 +109,14 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note adds a note of the Decoder to the report, unless the conversion itself reports what
-// it decided about that.
+// note adds a note of the Decoder to the report, unless the conversion reports a decision
+// of its own about the same value.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // although these are legal in 1.1, the result has another value
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // 1.1 allows the values that these notes are about, but the result has other values
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
@@ -142,7 +139,6 @@ func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.decide(Decision{Part: part, Line: line, Rule: rule, Level: Error, URI: uri, Text: text})
 }
 
-// unreadable returns the error for a document that could not be read completely.
 func (c *converter) unreadable(part string, err error) error {
 	var de *resourcesync.DecodeError
 	if !errors.As(err, &de) {
@@ -189,7 +185,8 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
-// addParts adds to the document whole the entries of all parts that an index lists.
+// addParts adds the entries of all parts that an index lists to the document whole. The
+// paths of the parts are relative to the path at of the index.
 func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {

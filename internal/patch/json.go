@@ -20,7 +20,7 @@ func isJSON(mediaType string) bool {
 }
 
 // maxWork limits the time for applying a JSON Patch: the number of operations
-// multiplied by the length of the document must not exceed it. One operation can move
+// multiplied by the length of the document must not exceed maxWork. One operation can move
 // every element of an array.
 const maxWork = 1 << 30
 
@@ -36,7 +36,7 @@ func makeJSON(before, after []byte) []byte {
 	if checkDepth(before) != nil || checkDepth(after) != nil {
 		return nil
 	}
-	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(exact))
+	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(decodeExact))
 	if err != nil || len(ops) > maxOperations {
 		return nil
 	}
@@ -76,8 +76,8 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// exact decodes JSON without changing how numbers are written.
-func exact(text []byte, v any) error {
+// decodeExact decodes JSON without changing how numbers are written.
+func decodeExact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(v)
@@ -91,7 +91,7 @@ func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	ops, err := operations(patch)
+	ops, err := parseOperations(patch)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,7 @@ func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 	return after, checkDepth(after)
 }
 
-// operations parses a JSON Patch and checks its limits.
-func operations(patch []byte) (jsonpatch.Patch, error) {
+func parseOperations(patch []byte) (jsonpatch.Patch, error) {
 	ops, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, fmt.Errorf("reading the patch: %w", err)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of kind k that turns the old version into exactly the new one. It
+// Make returns a patch of kind k that turns the old version into exactly the new version. It
 // returns nil if no such patch is possible.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
@@ -49,7 +49,7 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 
 // Best returns the best patch for resources of a media type, if it is smaller than half
 // of the new version; otherwise the patch is nil. It prefers a JSON Patch, which more
-// programs support, unless another patch is smaller than half of it.
+// programs support, unless another patch is smaller than half of the JSON Patch.
 func Best(ctx context.Context, mediaType string, before, after []byte) (best Kind, patch []byte, err error) {
 	kinds := []Kind{Zstd}
 	if isJSON(mediaType) {

@@ -190,7 +190,6 @@ func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.R
 	}
 }
 
-// header reads the header of a patch.
 func (d *vcdDecoder) header() error {
 	head := make([]byte, len(vcdMagic)+1)
 	if _, err := io.ReadFull(d.patch, head); err != nil {
@@ -244,7 +243,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	if err := readInts(d.patch, &length); err != nil {
 		return err
 	}
-	encoded := &counted{r: io.LimitReader(d.patch, length)}
+	encoded := &countingReader{r: io.LimitReader(d.patch, length)}
 	checksum, err := d.readDelta(encoded, indicator, limit)
 	if err != nil {
 		return err
@@ -262,7 +261,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 }
 
 // readDelta reads the lengths and the sections of a window.
-func (d *vcdDecoder) readDelta(r *counted, indicator byte, limit int64) (checksum uint32, err error) {
+func (d *vcdDecoder) readDelta(r *countingReader, indicator byte, limit int64) (checksum uint32, err error) {
 	w := &d.window
 	if err := readInts(r, &w.length); err != nil {
 		return 0, err
@@ -304,7 +303,6 @@ func (d *vcdDecoder) readDelta(r *counted, indicator byte, limit int64) (checksu
 	return checksum, nil
 }
 
-// readInts reads integers.
 func readInts(r io.ByteReader, to ...*int64) (err error) {
 	for _, n := range to {
 		if *n, err = readInt(r); err != nil {
@@ -314,19 +312,19 @@ func readInts(r io.ByteReader, to ...*int64) (err error) {
 	return nil
 }
 
-// A counted is a reader that counts the bytes that are read through it.
-type counted struct {
+// countingReader counts the bytes that are read through it.
+type countingReader struct {
 	r io.Reader
 	n int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
 }
 
-func (c *counted) ReadByte() (byte, error) {
+func (c *countingReader) ReadByte() (byte, error) {
 	var b [1]byte
 	_, err := io.ReadFull(c, b[:])
 	return b[0], err

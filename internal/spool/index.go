@@ -76,7 +76,7 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set stores a position for a key, and replaces the earlier one.
+// Set stores a position for a key, and replaces an earlier position.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed

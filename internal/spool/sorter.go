@@ -9,7 +9,7 @@ import (
 // sortBudget is the memory, in bytes, for the texts by which records are sorted.
 const sortBudget = 4 << 20
 
-// order sorts the records of a log by texts. It stores the texts and the positions of
+// order sorts the records of a log by given texts. It stores the texts and the positions of
 // the records, not the records themselves.
 type order struct {
 	keys *Keys

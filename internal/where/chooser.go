@@ -90,7 +90,7 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 	a := answer{err: err}
 	if err == nil {
 		a = w.evaluate(text, len(l.Digests) > 0)
-		a.err = about(l.Href, a.err)
+		a.err = withURI(l.Href, a.err)
 	}
 	if len(w.seen) >= maxSeen {
 		clear(w.seen)
@@ -137,7 +137,7 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 	defer cancel()
 	want := harvest.Resource{URI: l.Href, Length: l.Length, Digests: l.Digests, Type: l.Type, Encoding: l.Encoding}
 	if l.Length.Known() && l.Length.Int64() > maxRecord {
-		return nil, nil, about(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
+		return nil, nil, withURI(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
 	}
 	req := transfer.Request(&want)
 	req.MaxBytes = maxRecord
@@ -155,13 +155,12 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 		err = fmt.Errorf("expected at most %d bytes, got more", maxRecord)
 	}
 	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, nil, about(l.Href, err)
+		return nil, nil, withURI(l.Href, err)
 	}
 	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
 }
 
-// about adds the URI of the record to an error.
-func about(uri string, err error) error {
+func withURI(uri string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 // maxCondition is the largest length of a condition, in bytes.
 const maxCondition = 4 << 10
 
-// namespaces has the prefixes that mean the same in every record, with their
-// namespaces.
+// namespaces maps the prefixes that conditions may always use to their namespaces. Records
+// cannot redefine these prefixes.
 var namespaces = map[string]string{
 	"dc":      "http://purl.org/dc/elements/1.1/",
 	"dcterms": "http://purl.org/dc/terms/",
@@ -96,7 +96,7 @@ func equals(text string) int {
 // neither in namespaces nor declared in the record match nothing.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // the expression has an unknown prefix, because it compiles without namespaces
+	if err != nil { // the expression must have an unknown prefix, because parseCondition compiled it without namespaces
 		return false, nil
 	}
 	found := false

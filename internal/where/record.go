@@ -19,7 +19,6 @@ const (
 	maxDepth  = 200     // the largest depth of nested elements
 )
 
-// record is a parsed XML record.
 type record struct {
 	root     *node
 	prefixes map[string]string // the namespaces, by prefix; a record cannot redefine the well-known prefixes
