@@ -38,13 +38,13 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 type Reader struct {
 	From   Fetcher
 	Spool  string              // directory for temporary files; "" means that of the system
-	Limit  int64               // largest size in bytes of a document as transferred; 0 means fetch.MaxDocument. The decompressed size may be as large, or fetch.MaxDocument if that is more
+	Limit  int64               // largest size in bytes of a document as transferred; 0 means fetch.MaxDocument. If it is more than fetch.MaxDocument, it also limits the decompressed size
 	Head   int64               // number of bytes in which the header must be found; 0 means Limit
 	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
-	Strict bool                // refuse documents with values that the standard does not allow
-	Once   bool                // whether the bytes are not stored; a Document then has its header, but neither Raw nor Entries
+	Strict bool                // whether documents with values that the standard does not allow are refused
+	Once   bool                // whether the bytes are discarded; a Document then has its header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // collects the notes on the documents read, including unusable ones; may be nil
+	Notes *resourcesync.NoteTally // collects the notes on all documents that are read, even on unusable ones; may be nil
 
 	// Enough is called before the first entry. md reports whether the header contained
 	// an rs:md element. If Enough returns true, the rest of the document is neither

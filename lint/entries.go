@@ -31,7 +31,7 @@ func notACapability(r *run, rule *Rule, e *entry) {
 
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
-	return repeated(func(e *entry) string {
+	return findRepeated(func(e *entry) string {
 		if archives && !strings.HasSuffix(string(e.Capability), "-archive") {
 			return ""
 		}
@@ -41,9 +41,9 @@ func oneEntryPerCapability(r *run, rule *Rule) steps {
 	})
 }
 
-// repeated calls report for each entry with the same text as an earlier entry, with the
+// findRepeated calls report for each entry with the same text as an earlier entry, with the
 // line of the first such entry. It skips entries whose text is "".
-func repeated(text func(*entry) string, report func(e *entry, first int)) steps {
+func findRepeated(text func(*entry) string, report func(e *entry, first int)) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
 		s := text(e)
@@ -180,7 +180,8 @@ func auditable(r *run, rule *Rule) steps {
 	})
 }
 
-// countEntries reports how many entries fail in one finding, at the first of them.
+// countEntries makes one finding with the number of entries for which fails returns true,
+// at the first such entry.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

@@ -133,8 +133,8 @@ var documentNames = []string{
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
 // Claims reports, by name and first bytes, whether a file in a directory is part of a
-// Source or seems meant to be, since most XML and HTML files are neither. It returns false
-// for packages.
+// Source or seems meant to be. Most XML and HTML files are not. Claims returns false for
+// packages.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)

@@ -76,7 +76,7 @@ func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (
 	if err := r.entries(ctx, open); err != nil {
 		return err
 	}
-	return r.closed(ctx, &d, open)
+	return r.checkClosed(ctx, &d, open)
 }
 
 func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
@@ -98,7 +98,7 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 		return err
 	}
 	if r.l.Sample < 0 {
-		err := r.each(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
+		err := r.eachExisting(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
 		r.othersHashed()
 		return err
 	}
@@ -122,7 +122,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 		r.newest = make(map[key]int)
 	}
 	limit := resourcesync.DatetimeOf(r.l.Now().Add(clockSkew))
-	err := r.decoded(ctx, open, func(e *entry) error {
+	err := r.readAgain(ctx, open, func(e *entry) error {
 		if r.newest != nil {
 			r.newest[r.keys.hash(e.Loc)] = e.Line
 		}
@@ -137,7 +137,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	}
 	const id = "quirk-32-local-time-as-utc"
 	if rule := r.active(id, r.kind); rule != nil && r.future > 0 {
-		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("datetimes that lie in the future: %d, the first one here", r.future)})
+		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("%d datetimes lie in the future; this is the first one", r.future)})
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	most := cmp.Or(r.l.Sample, DefaultSample)
 	var chosen []entry
 	n := 0
-	err := r.each(ctx, open, func(e *entry) error {
+	err := r.eachExisting(ctx, open, func(e *entry) error {
 		n++
 		if len(chosen) < most {
 			chosen = append(chosen, *e)
@@ -175,11 +175,11 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f for each entry whose resource should exist as the entry describes. If a
-// resource has several changes, only the last one counts, and f is not called if that
-// is a deletion.
-func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
-	return r.decoded(ctx, open, func(e *entry) error {
+// eachExisting calls f for each entry whose resource should exist as the entry describes.
+// If a resource has several changes, only the last one counts, and f is not called if the
+// last change is a deletion.
+func (r *liveRun) eachExisting(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+	return r.readAgain(ctx, open, func(e *entry) error {
 		switch {
 		case !isHTTP(e.Loc), e.Change == resourcesync.Deleted:
 			return nil
@@ -190,9 +190,9 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 	})
 }
 
-// decoded reads the document again and calls f for each entry. It reports no findings,
+// readAgain reads the document again and calls f for each entry. It reports no findings,
 // because they were reported when the document was read before.
-func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+func (r *liveRun) readAgain(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {
 		return err

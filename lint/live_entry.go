@@ -17,7 +17,7 @@ const mostListedLinks = 8
 // thing is the description of what should be at a URI: the resource of an entry, or the
 // target of a link.
 type thing struct {
-	uri, what           string // what names the thing in messages
+	uri, label          string // label is the name of the thing in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -90,8 +90,8 @@ func (r *liveRun) needsBody(e *entry, t *thing) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests the target of a link in an entry and compares it with the
-// attributes of the link. main is the resource of the entry.
+// checkLink requests the target of a link in an entry and compares it with the attributes
+// of the link. main is the response for the resource of the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	r.fixity(e, t, got)
 	if rule := r.active("type-matches-content-type", r.kind); rule != nil {
 		if served := got.header.Get("Content-Type"); t.mediaType != "" && served != "" && essence(t.mediaType) != essence(served) {
-			r.atEntry(rule, e, "%s is served as %q; the type stated is %q", t.what, served, t.mediaType)
+			r.atEntry(rule, e, "%s is served as %q; the type stated is %q", t.label, served, t.mediaType)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	}
 	negotiated := headerHas(got.header, "Vary", "accept-encoding") || headerHas(got.header, "Vary", "*")
 	if got.coding != "" || !negotiated {
-		r.atEntry(rule, e, "%s is served with Content-Encoding %q; the encoding stated is %q", t.what, got.coding, t.encoding)
+		r.atEntry(rule, e, "%s is served with Content-Encoding %q; the encoding stated is %q", t.label, got.coding, t.encoding)
 	}
 }
 
@@ -168,7 +168,7 @@ func headerHas(h http.Header, field, want string) bool {
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
-		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.what, got.length, t.length.Int64())
+		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.label, got.length, t.length.Int64())
 	}
 	if !got.read {
 		if stated == got.coding {
@@ -191,7 +191,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 	r.octets(e, t, right.n)
 	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
-		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.hasher.Digests(), t.digests)
+		r.atEntry(rule, e, "%s has the hash %q; the hash stated is %q", t.label, right.hasher.Digests(), t.digests)
 	}
 	if got.coding == "" || !r.otherCoding(e, t, got, other) {
 		r.countHash(t, right.holds(t.digests))
@@ -202,7 +202,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 // §4.4).
 func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
-		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.what, n, t.length.Int64())
+		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.label, n, t.length.Int64())
 	}
 }
 
@@ -217,7 +217,7 @@ func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bo
 		how = "with Content-Encoding " + got.coding
 	}
 	if rule := r.active("quirk-51-coding-and-fixity", r.kind); rule != nil {
-		r.atEntry(rule, e, "length and hash are those of %s %s; the encoding stated is %q", t.what, how, t.encoding)
+		r.atEntry(rule, e, "length and hash are those of %s %s; the encoding stated is %q", t.label, how, t.encoding)
 	}
 	return true
 }
@@ -240,7 +240,7 @@ const fewestHashes = 3
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
-		r.atRoot(rule, "of %d hashes that were compared, %d are not those of what is served", r.hashed, r.failed)
+		r.atRoot(rule, "of %d hashes that were compared, %d are not those of the bytes served", r.hashed, r.failed)
 	}
 }
 
@@ -291,14 +291,14 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 		}
 		switch {
 		case differs && !always && changes != nil:
-			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.what)
+			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.label)
 		case !differs && t.hasFixity() && varies != nil:
-			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.what, accept)
+			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.label, accept)
 		}
 		return nil
 	}
 	if always && changes != nil {
-		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.what)
+		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.label)
 	}
 	return nil
 }

@@ -73,8 +73,8 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body of a response and computes its hashes. It returns only errors of
-// the transfer; an error of decoding sets opaque.
+// take reads the body of a response and computes its hashes. It returns only errors of the
+// transfer; an error of decoding sets f.opaque.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	f.served = newBytesSeen(algs)
 	f.decoded = f.served

@@ -110,9 +110,9 @@ func freshness(h http.Header, now time.Time) time.Duration {
 	return max(expires.Sub(now).Round(time.Second), 0)
 }
 
-// closed requests a document again if it is closed (has until), and makes a finding if
-// its bytes differ, since a closed document must not change (1.1 §12.1).
-func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
+// checkClosed requests a document again if it has the attribute "until", and makes a
+// finding if its bytes differ, since a closed document must not change (1.1 §12.1).
+func (r *liveRun) checkClosed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
 	rule := r.active("until-closes-document", r.kind)
 	if rule == nil || d.Until.IsZero() {
 		return nil

@@ -80,7 +80,7 @@ func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
 // quirkResourceRepeated reports resources with two entries in one document. Readers use
 // the last one.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
-	return repeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
+	return findRepeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
 		r.atEntry(rule, e, "the resource is also in line %d", first)
 	})
 }

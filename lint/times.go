@@ -8,7 +8,7 @@ import (
 )
 
 // datetimeWithin checks that the time of a change is within the interval that the root
-// states with its attributes "from" and "until" (1.1 §7). Both ends are part of it.
+// states with its attributes "from" and "until" (1.1 §7), including both ends.
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
@@ -119,8 +119,9 @@ func entryWithinRoot(r *run, rule *Rule, e *entry) {
 }
 
 // forwardOrder checks that entries are sorted by time, oldest first (1.1 §12.1, §12.2,
-// §13.1, §13.2). It ignores entries without a time, and dates that may be before or after
-// the last time. After a finding it compares the next entry with the entry of the finding.
+// §13.1, §13.2). It ignores entries without a time, and incomplete dates that may be before
+// or after the previous time. After a finding it compares the next entry with the entry of
+// the finding.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -164,7 +165,7 @@ func (k keys) hash(s string) key { return key{maphash.String(k.a, s), maphash.St
 // changeUnique checks that no two changes of a resource have the same time (1.0 §12.1).
 // It does not report equal dates without seconds.
 func changeUnique(r *run, rule *Rule) steps {
-	return repeated(func(e *entry) string {
+	return findRepeated(func(e *entry) string {
 		if !e.LastMod.Complete() {
 			return ""
 		}

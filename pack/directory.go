@@ -65,7 +65,7 @@ type end struct {
 // member is an entry of the directory of a ZIP file.
 type member struct {
 	name         string // as written
-	offset, next int64  // the offset of the member's local header, and the offset of what comes after the member
+	offset, next int64  // the offset of the member's local header, and the offset of the next member or of the directory
 	packed, size int64  // the number of the member's bytes when compressed and when decompressed
 	crc          uint32
 	flags        uint16

@@ -28,7 +28,7 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open opens the bytes of a member. Reading them verifies them.
+// open returns a reader of the bytes of a member, which verifies them.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
 		return nil, &MemberError{m.Loc, errors.New("the member has a path but no bytes")}

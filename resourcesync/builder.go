@@ -14,7 +14,7 @@ type builder struct {
 	b     []byte
 	err   error // error about the first value that is not allowed
 	rules ruleBook
-	place string // "root" or "entry": the part being written, which rule ids such as "entry-ln-href-required" contain
+	place string // "root" or "entry": the part of the document that is being written; rule ids such as "entry-ln-href-required" begin with it
 
 	checker foreignChecker
 }
@@ -41,7 +41,7 @@ func (w *builder) header(h *Header, plain bool) error {
 	w.b = append(w.b, ">\n"...)
 	if !plain {
 		if h.Capability == "" {
-			w.refuse("root-capability-required", "capability", "", "a document with metadata or links must say its capability")
+			w.refuse("root-capability-required", "capability", "", "a document with metadata or links must have a capability")
 		}
 		w.links("  ", h.Links)
 		w.metadata("  ", &h.Metadata)
@@ -106,7 +106,7 @@ func (w *builder) links(indent string, links []Link) {
 		w.b = append(w.b, '"')
 		w.date("modified", l.Modified)
 		if l.Pri < 0 || l.Pri > maxPri {
-			w.refuse("pri-range", "pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
+			w.refuse("pri-range", "pri", strconv.Itoa(l.Pri), "expected a number from 1 to 999999, or 0 for no priority")
 		}
 		if l.Pri > 0 {
 			w.attr("pri", strconv.Itoa(l.Pri))
@@ -117,8 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends the attributes that describe a representation (1.1 §7 Table 3),
-// without the absent ones.
+// representation appends those attributes that describe a representation (1.1 §7 Table 3)
+// and are not absent.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -137,7 +137,7 @@ func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path
 	}
 	w.attr("encoding", encoding)
 	if path != "" && !isPackagePath(path) {
-		w.refuse(ruleOfPath(path), "path", path, "expected one leading slash, and neither empty, . nor .. segments nor backslashes")
+		w.refuse(ruleOfPath(path), "path", path, `expected a path with one leading slash, without backslashes and without empty, "." or ".." segments`)
 	}
 	w.attr("path", path)
 }

@@ -79,15 +79,15 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns the number of bytes in b before the first % and the first byte that a
-// URI may not contain.
+// plainURI returns the number of bytes in b before the first byte that is a % or not
+// allowed in a URI.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // adding this number sets the highest bit of the bytes {, |, }, ~ and DEL
+		toBrace = (0x80 - '{') * eachByte // adding toBrace sets the highest bit of the bytes {, |, }, ~ and DEL
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // after a bitwise AND with mask, only <, >, ^, \, | and ~ among the printable bytes equal those of sign
+		mask    = 0x1d * eachByte // of the printable bytes, only <, >, ^, \, | and ~ equal those of sign after a bitwise AND with mask
 		sign    = 0x1c * eachByte
 	)
 	i := 0

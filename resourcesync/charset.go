@@ -45,8 +45,8 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// A declaration of UTF-16 was read as ASCII here, so it is wrong: somebody has
-		// converted the text without changing the declaration.
+		// A text that declares UTF-16 but was read as ASCII has a wrong declaration:
+		// somebody has converted it without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
@@ -150,8 +150,8 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 maps the bytes 0x80 to 0x9f to characters, and the five of them that have
-// no character to control characters.
+// windows1252 has the characters of the bytes 0x80 to 0x9f. For the five bytes without a
+// character it has control characters.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

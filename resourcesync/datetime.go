@@ -31,7 +31,8 @@ const (
 	perSecond   = 1_000_000_000_000_000_000 // units of Datetime.frac in a second
 )
 
-// Values of Datetime.off for the spellings +00:00 and -00:00, as it is 0 for the spelling Z.
+// Values of Datetime.off for the spellings +00:00 and -00:00, which differ from 0, its
+// value for the spelling Z.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15

@@ -55,7 +55,7 @@ type Decoder struct {
 	kept      foreignWriter
 	digests   Digests // array in which several entries store their digests
 	padded    bool    // whether the last text that was read had white space around it
-	mediaType string  // the last media type that was read; equal ones share this string
+	mediaType string  // the last media type that was read; entries with the same type share this string
 	words     map[string]string
 }
 
@@ -106,9 +106,8 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 }
 
 // Header returns the header of the document. It reads the document up to the first entry.
-// Only after a loop over Entries has ended does the header also have the elements that
-// come after the entries, so decisions should wait for that. The error is a
-// [*DecodeError].
+// The header is complete only after a loop over Entries has ended, since elements may come
+// after the entries. The error is a [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -191,7 +190,8 @@ func (d *Decoder) notePrologue(packed bool) {
 	}
 }
 
-// verdict exists because a nil *DecodeError is not a nil error.
+// verdict returns d.refused as an error. Without it, a nil *DecodeError would be a non-nil
+// error.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -241,7 +241,7 @@ func (d *Decoder) keepRootAttrs() {
 		a := &d.s.attrs[i]
 		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(a))
 		if a.uri == nsXSI {
-			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: "attribute " + clip(string(a.name)) + " is kept, but not used"})
+			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: fmt.Sprintf("attribute %s is kept, but not used", clip(string(a.name)))})
 		}
 	}
 }

@@ -82,7 +82,8 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads an element of an entry whose given attribute is the URI of the resource.
+// resource reads an element of an entry that has the URI of the resource in the given
+// attribute.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)

@@ -27,8 +27,8 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms are the known algorithms, weakest first. Digest.alg is an index into it; 0
-// means none.
+// algorithms are the known algorithms, weakest first. Digest.alg is an index into this
+// array; 0 means none.
 var algorithms = [...]struct {
 	name Algorithm
 	size int

@@ -79,7 +79,7 @@ func (in *entryReader) metadata() {
 	var more Metadata
 	in.d.metadata(&more)
 	if name := in.e.merge(&more); name != "" {
-		in.fault(rule, "the entry has two rs:md with "+name+"; expected one")
+		in.fault(rule, fmt.Sprintf("the entry has two rs:md with different values of %s; expected one", name))
 		return
 	}
 	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "the entry has two rs:md; read as one"})
@@ -224,7 +224,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 		case "href":
 			href, why := d.uri(v, ruleHref)
 			if why != "" {
-				d.tolerate(Note{Rule: ruleHref, Msg: "href " + why + "; the link is ignored"})
+				d.tolerate(Note{Rule: ruleHref, Msg: fmt.Sprintf("href %s; the link is ignored", why)})
 				return nil
 			}
 			l.Href = href
@@ -286,7 +286,7 @@ func (d *Decoder) empty(a *attr) bool {
 			rule = "capabilitylist-entry-capability-required"
 		}
 		d.cantRead(string(a.name))
-		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: string(a.name) + " is empty; read as absent"})
+		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: fmt.Sprintf("attribute %s is empty; read as absent", a.name)})
 	}
 	return defined
 }

@@ -42,8 +42,8 @@ func (d *Decoder) tolerateRoot(n Note) {
 	d.tolerate(n)
 }
 
-// ruleHere returns the rule id dlib for a document in a dialect of D-Lib Magazine, and
-// otherwise the rule id rule.
+// ruleHere chooses between two ids of rules: dlib for a document in a dialect of D-Lib
+// Magazine, and rule for any other document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -88,15 +88,15 @@ func (d *Decoder) checkTimes() {
 		switch {
 		case book.need&a.of != 0:
 			if a.value.IsZero() && a.required && !d.cannot(a.name) {
-				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", "the root has no "+a.name
+				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", fmt.Sprintf("the root has no %s", a.name)
 				d.tolerateRoot(n)
 			}
 		case a.value.IsZero():
 		case book.need&(isSnapshot|isOfChanges) != 0:
-			n.Rule, n.Msg = "root-"+a.name+"-scope", "documents of this kind must not have the attribute "+a.name
+			n.Rule, n.Msg = "root-"+a.name+"-scope", fmt.Sprintf("documents of this kind must not have the attribute %s", a.name)
 			d.tolerateRoot(n)
 		case book.need&knownKind != 0:
-			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", "the attribute "+a.name+" is not defined for documents of this kind", true
+			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", fmt.Sprintf("the attribute %s is not defined for documents of this kind", a.name), true
 			d.tolerateRoot(n)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // the namespace declarations that were written and are in scope
-	marks    []int     // for each open element, the length of rendered before the declarations of that element
+	marks    []int     // for each open element, the number of declarations in rendered before those of the element
 	names    []string  // the names of the open elements
 }
 
@@ -91,8 +91,8 @@ func (w *foreignWriter) attr(name, value string) {
 	w.b = append(w.b, '"')
 }
 
-// end writes the end tag of the innermost element. If empty is true, it completes the
-// start tag to the form <x/>, which the element had.
+// end writes the end of the innermost element: "/>" if the element was read in the form
+// <x/>, and otherwise an end tag.
 func (w *foreignWriter) end(empty bool) {
 	last := len(w.names) - 1
 	if empty {

@@ -140,9 +140,8 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open detects the compression and encoding of a document by its first bytes. It
-// returns a reader of the text as UTF-8, the encoding, and whether the document was
-// compressed.
+// open detects the compression and encoding of a document by its first bytes. It returns a
+// reader of the text as UTF-8, the encoding, and whether the document was compressed.
 //
 // The reader reads at most about 2 * limit bytes of r, which is enough for a text of limit
 // bytes, even in UTF-16. So it stops compressed data that is endless and decompresses to

@@ -66,7 +66,7 @@ var demands = map[Capability][2]demand{
 // document.
 type ruleBook struct {
 	need        demand
-	kind        string // kind of document, such as "changelist", with which the ids of its rules begin
+	kind        string // kind of the document, such as "changelist"; the ids of its rules begin with the kind
 	from, until Datetime
 }
 
@@ -163,9 +163,9 @@ func (r *ruleBook) change(e *Entry) *EncodeError {
 	case e.Change == "":
 		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
 	case e.Metadata.Datetime.Before(r.from):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not before " + r.from.String() + ", the start of the document's period"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, fmt.Sprintf("expected a time not before %s, the start of the document's period", r.from)}
 	case e.Metadata.Datetime.After(r.until):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not after " + r.until.String() + ", the end of the document's period"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, fmt.Sprintf("expected a time not after %s, the end of the document's period", r.until)}
 	}
 	return nil
 }
@@ -203,9 +203,9 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):
-		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", "expected a time not before the attribute at, " + m.At.String()}
+		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", fmt.Sprintf(`expected a time not before the attribute "at", %s`, m.At)}
 	case m.Until.Before(m.From):
-		return &EncodeError{"until", m.Until.String(), "until-not-before-from", "expected a time not before the attribute from, " + m.From.String()}
+		return &EncodeError{"until", m.Until.String(), "until-not-before-from", fmt.Sprintf(`expected a time not before the attribute "from", %s`, m.From)}
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func misplaced(field string, value Datetime, rule string) *EncodeError {
 	if value.IsZero() {
 		return nil
 	}
-	return &EncodeError{field, value.String(), rule, "has no place in this kind of document"}
+	return &EncodeError{field, value.String(), rule, "is not allowed in this kind of document"}
 }
 
 func pathOutOfPlace(value string) *EncodeError {

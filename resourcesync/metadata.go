@@ -53,8 +53,8 @@ func (m *Metadata) EntryAttributes() (names []string) {
 	return names
 }
 
-// merge adds the attributes of other to m. It returns the name of an attribute that has
-// different values in m and other, after which m must not be used, or "".
+// merge adds the attributes of other to m. If an attribute has different values in m and
+// other, merge returns its name, and m must not be used any more. Otherwise it returns "".
 func (m *Metadata) merge(other *Metadata) (differs string) {
 	mergeValue(&differs, "capability", &m.Capability, other.Capability)
 	mergeValue(&differs, "at", &m.At, other.At)

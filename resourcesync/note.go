@@ -73,8 +73,8 @@ type Note struct {
 	Msg    string // a text for people: what was found, and how it was read
 }
 
-// Tolerance is the policy of a Decoder. It is called with each note; if it returns
-// false the document ends with an error of kind [Refused].
+// Tolerance is the policy of a Decoder, which calls it with each note. If it returns false,
+// the document ends with an error of kind [Refused].
 type Tolerance func(Note) bool
 
 // Lenient reads everything that can be understood. It is the default.

@@ -2,13 +2,14 @@ package resourcesync
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether the current position allows an XML declaration, since only
-// white space came before.
+// atDeclaration reports whether an XML declaration may come next, since there was only
+// white space so far.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
@@ -19,11 +20,11 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 		return "", `expected version="1.0"`
 	}
 	if value != "1.0" {
-		return "", "version " + clip(value) + " is not supported; expected 1.0"
+		return "", fmt.Sprintf("version %s is not supported; expected 1.0", clip(value))
 	}
 	b, encoding, ok = cutPseudoAttr(b, "encoding")
 	if ok && !isEncodingName(encoding) {
-		return "", "encoding " + clip(encoding) + " is no name of an encoding"
+		return "", fmt.Sprintf("encoding %s is no name of an encoding", clip(encoding))
 	}
 	b, value, ok = cutPseudoAttr(b, "standalone")
 	if ok && value != "yes" && value != "no" {

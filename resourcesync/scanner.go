@@ -43,7 +43,7 @@ type scanner struct {
 
 // loose is a text where only elements are allowed.
 type loose struct {
-	line, column int // line is 0 if there is no such text
+	line, column int // line is 0 if no text was found
 	text         string
 }
 
@@ -53,7 +53,7 @@ type openElement struct{ name, ns int }
 
 // element is a start tag.
 type element struct {
-	at     int64 // the offset of its <
+	at     int64 // the offset of the < of the tag
 	line   int   // line and column are 0 until locate is called
 	column int
 	space  space
@@ -234,7 +234,7 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // the element before the text, since positions are counted forwards only
+	s.locate() // the element must be located before the text, since lines are counted forwards only
 	s.count(at)
 	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
@@ -258,7 +258,8 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText limits the whole text of an element, which may consist of several runs.
+// checkText limits the length of the text of an element, which may consist of several
+// parts, such as CDATA sections.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -398,12 +399,12 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the offset of the string end in the token at pos, and reads more bytes if
+// find returns the offset of a delimiter in the token at pos, and reads more bytes if
 // necessary. It searches from the offset start on. Both offsets are relative to pos.
-func (s *scanner) find(start int, end string) (int, error) {
+func (s *scanner) find(start int, delimiter string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > start {
-			if i := bytes.Index(b[start:], []byte(end)); i >= 0 {
+			if i := bytes.Index(b[start:], []byte(delimiter)); i >= 0 {
 				if start+i > s.lim.Token {
 					return 0, s.extendToken()
 				}

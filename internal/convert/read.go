@@ -186,8 +186,8 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
 // addParts adds the entries of all parts that an index lists to the document whole. The
-// paths of the parts are relative to the path at of the index.
-func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
+// paths of the parts are relative to indexPath.
+func (c *converter) addParts(ctx context.Context, whole, index *document, indexPath string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {
 		return c.refuse(rule, "", "%d entries of the index of the manifest can't be read", index.bad)
@@ -196,7 +196,7 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 		if err != nil {
 			return err
 		}
-		name, why := partName(&it.Entry, at)
+		name, why := partName(&it.Entry, indexPath)
 		switch {
 		case why != "":
 		case seen[name]:
@@ -248,9 +248,9 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName returns the path of a part of a manifest, relative to the root of the
-// package. The path is the attribute path of the entry or, if there is none, its loc,
-// resolved against the path of the index.
+// partName returns the path of a part of a manifest, relative to the root of the package.
+// The path is the attribute "path" of the entry or, if there is none, its loc, resolved
+// against the path of the index.
 func partName(e *resourcesync.Entry, index string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

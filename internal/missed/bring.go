@@ -24,9 +24,9 @@ type Bringer struct {
 	// in the mirror.
 	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
 	AllowOrigins []string // the origins from which versions may be fetched, besides the origin of the resource itself
-	// Stop is called before each version is fetched, with its length. If Stop returns
-	// an error, the calling method stores the versions that were fetched before and
-	// returns the error. May be nil.
+	// Stop is called before each version is fetched, with its length. If Stop returns an
+	// error, the calling method stores the versions that were fetched before and returns
+	// the error. Stop may be nil.
 	Stop func(length int64) error
 }
 

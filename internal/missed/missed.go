@@ -21,7 +21,7 @@ import (
 type Log struct {
 	changes *spool.Sorter[change]
 	n       int64
-	brought int64 // how many changes, from the first on, Bringer.Before has dealt with
+	brought int64 // number of changes, from the first on, that Bringer.Before has handled
 	failed  error
 }
 
@@ -37,11 +37,11 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // the URIs of the links with these relations; "" if there is none
+	Memento, TimeMap, TimeGate string // the URIs of the links with the relations memento, timemap and timegate; "" if there is no such link
 }
 
-// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the
-// others to temporary files in dir; "" is the system's directory.
+// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the others
+// to temporary files in dir; "" means the directory of the system.
 func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)} }
 
 // Close removes the temporary files of the Log.

@@ -23,8 +23,8 @@ type State struct {
 	Digests resourcesync.Digests
 }
 
-// Difference describes a resource that existed at one or both of two moments. Change is
-// "" if the resource was the same at both.
+// Difference describes a resource that existed at one or both of two moments. Change is ""
+// if the resource was the same at both moments.
 type Difference struct {
 	Change        resourcesync.Change
 	Before, After *State // the states at the two moments; nil if the resource did not exist

@@ -74,7 +74,7 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 // applied. Only the digest of the result shows whether it is the new version.
 func Apply(ctx context.Context, k Kind, before, patch []byte, limit int64) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {
-		return nil, fmt.Errorf("%w: expected at most %d bytes of a version", ErrBounds, MaxBytes)
+		return nil, fmt.Errorf("%w: expected a version and a patch of at most %d bytes each", ErrBounds, MaxBytes)
 	}
 	limit = min(cmp.Or(limit, int64(len(before))*maxGrowth), MaxBytes)
 	within, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("%w: applying it took longer than %s", ErrBounds, maxTime))

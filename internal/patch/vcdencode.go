@@ -227,9 +227,9 @@ func (e *vcdEncoder) match(target []byte) error {
 	return nil
 }
 
-// extend extends a match of two equal blocks in both directions as far as the versions
-// are equal. It returns an instruction that copies the equal bytes, and before that adds
-// the bytes of the window from begin to the first equal one.
+// extend extends a match of two equal blocks in both directions as far as the versions are
+// equal. It returns an instruction that first adds the bytes of the window from begin to
+// the first equal byte, and then copies the equal bytes.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.equal(target[at:], from)
 	if err != nil || size == 0 {

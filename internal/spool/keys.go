@@ -29,9 +29,9 @@ const (
 	maxMergeBuffer = 64 << 10
 )
 
-// Keys is a set of keys, of any size. Keys are collected in memory. When they exceed
-// the memory budget, they are written to a temporary file as a sorted run. It is not
-// safe for concurrent use.
+// Keys is a set of keys, of any size. Keys are collected in memory. When they exceed the
+// memory budget, they are written to a temporary file as a sorted run. Keys is not safe for
+// concurrent use.
 type Keys struct {
 	scratch scratch
 	budget  int // the number of bytes in memory at which the keys are written to the file
@@ -123,7 +123,7 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 }
 
 // walk calls take with the keys from the file and from memory in ascending order, until
-// take returns false. again means that the key equals the one before it.
+// take returns false. again means that the key equals the previous key.
 func (s *Keys) walk(take func(k Key, again bool) bool) error {
 	if s.closed {
 		return errClosed

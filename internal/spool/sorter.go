@@ -21,7 +21,7 @@ func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)}
 
 // add adds a record that is at the given position of the log and is sorted by the given
 // text. The caller writes the text into the buffer o.key, because a new buffer for each
-// record would make sorting need half again as much memory.
+// record would increase the memory for sorting by half.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -78,8 +78,8 @@ func (s *Sorter[T]) Append(text string, record T) error {
 	return s.order.add(append(s.order.key[:0], text...), p)
 }
 
-// All yields the records in ascending order of the texts that were passed with them,
-// and those with equal texts in the order in which they were appended. A loop over All
+// All yields the records in ascending order of the texts that were passed with them.
+// Records with equal texts stay in the order in which they were appended. A loop over All
 // may be repeated, but no record may be appended during a loop.
 func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
 

@@ -21,8 +21,8 @@ var namespaces = map[string]string{
 	"xml":     "http://www.w3.org/XML/1998/namespace",
 }
 
-// condition is an XPath 1.0 expression that must select a node of the record. Unless
-// exists is set, the text of a selected node must be the field value.
+// condition is an XPath 1.0 expression that must select a node of the record. Unless exists
+// is set, the text of a selected node must equal the field value.
 type condition struct {
 	path, value string
 	exists      bool
