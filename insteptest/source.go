@@ -120,7 +120,7 @@ func (s *Source) Misbehave(ways ...string) {
 	s.sim.Switch(on...)
 }
 
-// Behave turns all faults off, including those of single documents.
+// Behave turns all faults off, including the overrides of single documents.
 func (s *Source) Behave() {
 	s.sim.Switch()
 	s.sim.Override(nil)

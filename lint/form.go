@@ -19,7 +19,7 @@ const (
 	FormDocument Form = iota // any other file, for Checker.Document, which reports files that are not documents
 	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
-	FormPackage              // a ZIP file, of which the manifest is checked as a document
+	FormPackage              // a ZIP file, whose manifest is checked as a document
 )
 
 // HeadSize is the recommended number of bytes from the beginning of a file to pass to
@@ -128,8 +128,8 @@ var documentNames = []string{
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns has texts of which each ResourceSync document contains at least one in
-// its first bytes.
+// documentSigns has texts. The first bytes of each ResourceSync document contain at least
+// one of these texts.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
 // Claims reports, by name and first bytes, whether a file in a directory is part of a

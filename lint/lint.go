@@ -11,7 +11,7 @@ import (
 )
 
 // Level is the severity of a finding: Error for the violation of a requirement of the
-// standard, Warning for that of a recommendation, and Info for a remark.
+// standard, Warning for the violation of a recommendation, and Info for a remark.
 type Level uint8
 
 // The levels, in ascending order.
@@ -51,11 +51,11 @@ type Profile string
 const (
 	Profile11       Profile = "1.1"            // ANSI/NISO Z39.99-2017 and Archives 0.9.1
 	Profile10       Profile = "1.0"            // ANSI/NISO Z39.99-2014 and Archives 0.9.1
-	ProfileArchives Profile = "archives-0.9.1" // the same rules as those of Profile10
+	ProfileArchives Profile = "archives-0.9.1" // the same rules as in Profile10
 	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: like 1.0, but with the attribute "modified" instead of "at" and "from", and with other link relations instead of "up"
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the alpha edition (2007) of the rules for the discovery of Resource Maps: see Checker.ResourceMaps
-	ProfileAuto     Profile = "auto"           // the edition that the document itself shows; 1.1 if it shows none
+	ProfileAuto     Profile = "auto"           // the edition that the document itself shows; 1.1 if the document shows no edition
 )
 
 // ParseProfile returns the profile with the given name. The name "" means Profile11.

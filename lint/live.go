@@ -50,7 +50,7 @@ type liveRun struct {
 	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
-	hashed, failed int // the number of descriptions whose hashes were compared with the served bytes, and how many did not match
+	hashed, failed int // the number of entries and links whose hashes were compared with the served bytes, and how many of these did not match
 	future, first  int // the number of datetimes that are in the future, and the line of the first one
 }
 

@@ -59,8 +59,8 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent has the usual media types of content. They do not say how a patch of such a
-// type is applied.
+// ofContent has usual media types of content. Such a type does not say how a patch is
+// applied.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,

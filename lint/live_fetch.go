@@ -26,7 +26,7 @@ type fetched struct {
 
 	read    bool       // the body of the response was read
 	served  *bytesSeen // the bytes of the body as they were sent; nil if the body was not read
-	decoded *bytesSeen // the decoded bytes of the body; the same as served if the response has no content coding
+	decoded *bytesSeen // the decoded bytes of the body; equal to the field served if the response has no content coding
 	opaque  bool       // the bytes of the body could not be decoded
 }
 

@@ -101,8 +101,8 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt requests a document and returns its header. It reads the entries only if the
-// header may come after them.
+// headerAt requests a document and returns its header. It reads the entries only if no
+// rs:md comes before them.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Enough = func(_ *document.Document, md bool) bool { return md }

@@ -42,7 +42,8 @@ func (r *run) noteRoot(n resourcesync.Note) {
 }
 
 // decidesToo maps a rule that the Decoder checks to the equivalent rules of other editions
-// and other kinds of document. A document that violates the first rule violates them too.
+// and other kinds of document. A document that violates the first rule also violates the
+// equivalent rules.
 var decidesToo = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},

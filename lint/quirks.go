@@ -69,8 +69,8 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 	}
 }
 
-// quirkDeletionWithBytes reports deletions with a hash or length, which can only be
-// that of the deleted bytes.
+// quirkDeletionWithBytes reports deletions with a hash or length, which can only describe
+// the deleted bytes.
 func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
 	if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
 		r.atEntry(rule, e, "the deletion has the hash or length of the deleted bytes")

@@ -69,8 +69,7 @@ func archiveCapability(r *run, rule *Rule) steps {
 	}
 }
 
-// nearArchive returns the capability of archives of which c is a misspelling, or "" if
-// there is none.
+// nearArchive returns the capability of archives that c misspells, or "" if there is none.
 func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	if c == "" || c.Known() {
 		return ""

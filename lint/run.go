@@ -212,9 +212,9 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document for which rules are selected: usually the kind
-// that the document states, but the one that the caller expects if the two differ. It
-// returns "" if both are unknown.
+// kind returns the kind of the document for which rules are selected: the kind that the
+// caller expects if it differs from the kind that the document states, and otherwise the
+// stated kind. It returns "" if both are unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -264,8 +264,8 @@ func (r *run) active(id string, kind string) *Rule {
 }
 
 // wants reports whether a rule is checked. Rules that follow only indirectly from the
-// standard are checked if Checker.Derived is set. Without it only those of level Error
-// are checked: a relative URI or a length of "43 bytes" is wrong in any case.
+// standard are checked if Checker.Derived is set. Otherwise only the rules of level Error
+// among them are checked: a relative URI or a length of "43 bytes" is wrong in any case.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false

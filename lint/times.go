@@ -70,8 +70,8 @@ type span struct {
 	begin, end         resourcesync.Datetime
 }
 
-// spanOf returns the period that m states: for a snapshot that of the attributes "at" and
-// "completed", otherwise that of "from" and "until".
+// spanOf returns the period that m states: by the attributes "at" and "completed" of a
+// snapshot, and otherwise by "from" and "until".
 func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	if snapshot {
 		return span{"at", "completed", m.At, m.Completed}

@@ -129,7 +129,7 @@ func samePackageType(r *run, rule *Rule) steps {
 		case first == "":
 			first, line = t, e.Line
 		case t != first:
-			r.atEntry(rule, e, "the package is of type %q, the one in line %d of type %q", t, line, first)
+			r.atEntry(rule, e, "the package is of type %q, but the package in line %d is of type %q", t, line, first)
 		}
 	}}
 }

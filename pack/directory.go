@@ -150,8 +150,8 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 	return p.read(size-window, window)
 }
 
-// readEnd64 reads the end record for 64-bit numbers. It has those numbers that are too
-// large for e, the usual end record.
+// readEnd64 reads the end record for 64-bit numbers, which has the numbers that are too
+// large for the usual end record e.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
@@ -347,8 +347,8 @@ func (p *Package) checkLayout(e end) error {
 }
 
 // checkGap checks that two records do not overlap, and that there are at most slack bytes
-// between them. The first record ends at the offset from, and the second one begins at
-// the offset to. Their names are used in the message.
+// between them. The first record ends at the offset from, and the second one begins at the
+// offset to. before and after are the names of the records in the message.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -359,7 +359,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	return nil
 }
 
-// extra has the values of those extra fields that this package uses (APPNOTE.TXT §4.5).
+// extra has the values of the extra fields that this package uses (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // 64-bit values
 	name  string // the Unicode name, or "" if the member has none

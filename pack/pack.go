@@ -182,8 +182,7 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// Ranks of names, from the standard name of the manifest to names that cannot be that of
-// a manifest.
+// Ranks of names, from the standard name of the manifest to names that no manifest has.
 const (
 	asWritten      = iota // manifest.xml, the name in the standard
 	rooted                // manifest.xml with a slash or backslash at the start

@@ -18,7 +18,7 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // whether all members are stored without compression; by default those of a text type are compressed
+	StoreOnly bool // whether all members are stored without compression; by default members of a text type are compressed
 	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 

@@ -117,8 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends those attributes that describe a representation (1.1 §7 Table 3)
-// and are not absent.
+// representation appends the attributes that describe a representation (1.1 §7 Table 3),
+// except absent ones.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)

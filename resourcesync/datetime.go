@@ -111,8 +111,8 @@ func (d Datetime) Complete() bool { return d.prec >= precSecond }
 // also means UTC.
 func (d Datetime) UTC() bool { return d.off == 0 }
 
-// Before reports whether the whole of d is before the whole of o. It returns false if one
-// of them is the zero value.
+// Before reports whether the whole of d is before the whole of o. It returns false if d or
+// o is the zero value.
 func (d Datetime) Before(o Datetime) bool {
 	if d.IsZero() || o.IsZero() {
 		return false
@@ -123,8 +123,8 @@ func (d Datetime) Before(o Datetime) bool {
 	return !d.End().After(o.Time())
 }
 
-// After reports whether the whole of d is after the whole of o. It returns false if one
-// of them is the zero value.
+// After reports whether the whole of d is after the whole of o. It returns false if d or o
+// is the zero value.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
 // String returns d as it was written, with the same precision, fraction and offset; ""

@@ -180,7 +180,7 @@ func (d *Decoder) notePrologue(packed bool) {
 		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: ruleXML, Line: 1, Column: 1, Msg: "white space before the XML declaration"})
 	}
 	if d.s.encoding != "utf-8" {
-		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: "the document is in " + d.s.encoding})
+		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("the document is in %s", d.s.encoding)})
 	}
 	if got := d.s.declared; got != "" && got != d.s.encoding {
 		d.tolerate(Note{Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("the declared encoding is %q, but the document is in %s", clip(got), d.s.encoding)})
@@ -255,7 +255,7 @@ func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	return err
 }
 
-// fail returns an error with the position of the element whose start tag was read last.
+// fail returns an error with the position of the last start tag that was read.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -330,8 +330,8 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild reads the child of the root whose start tag was read last. Of an entry it
-// reads only the start tag.
+// rootChild reads the rest of a child of the root, after the start tag. If the child is an
+// entry, it reads nothing more.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -361,7 +361,7 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 		}
 	case spaceForeign:
 		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
-			return false, d.reject("namespace-rs-terms", "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
+			return false, d.reject("namespace-rs-terms", "%s is in namespace %q of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
 	return false, d.foreignRootChild()
@@ -374,8 +374,8 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry whose element belongs in a document with the given root, and
-// checks that the document has this root.
+// countEntry counts an entry that belongs in a document with the given root. It sends a
+// note if the document has another root.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})
@@ -391,8 +391,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem returns the namespace of the element whose start tag was read last. For a
-// variant of the ResourceSync namespace it sends a note and returns the correct one.
+// spaceOfElem returns the namespace of the current element. For a variant of the
+// ResourceSync namespace it sends a note and returns spaceRS.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -420,7 +420,7 @@ func (d *Decoder) rootMD() error {
 	return d.skip()
 }
 
-// entry reads the content of an entry, whose start tag was read last, into d.current.
+// entry reads the content of an entry, after the start tag, into d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
 	d.foreign, d.inLinks, d.badChange = 0, 0, false
@@ -451,7 +451,7 @@ func (d *Decoder) entry() error {
 	return nil
 }
 
-// skip skips the content of the element whose start tag was read last.
+// skip skips the content of an element whose start tag was read.
 func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
 
 // skipTo skips to the end tag of the open element at the given depth; the root has depth 1.
@@ -488,9 +488,9 @@ func (d *Decoder) countForeign() error {
 	return nil
 }
 
-// text returns the text of the element whose start tag was read last, without white space
-// around it. ok is false if the element contains other elements. The text is valid until
-// the next call.
+// text reads the content of an element, after the start tag, and returns it without white
+// space around it. ok is false if the element contains other elements. The text is valid
+// until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
 		return d.trimmed(text), true, nil

@@ -28,8 +28,8 @@ func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
 
-// atomRootChild reads the child of a feed whose start tag was read last. Of an entry it
-// reads only the start tag.
+// atomRootChild reads the rest of a child of a feed, after the start tag. If the child is
+// an entry, it reads nothing more.
 func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	if d.s.elem.uri == nsAtom {
 		switch string(d.s.elem.local) {

@@ -12,8 +12,8 @@ type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine
 
-// draftAttr reads an attribute of rs:md that the standard does not define, such as
-// "modified" and "etag", which drafts define.
+// draftAttr reads an attribute of rs:md that the standard does not define. Drafts define
+// "modified" and "etag".
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":

@@ -16,8 +16,8 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild reads a child of resync before the first item. Of an item it reads only
-// the start tag.
+// resyncRootChild reads the rest of a child of resync before the first item, after the
+// start tag. If the child is an item, it reads nothing more.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {
@@ -30,8 +30,8 @@ func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// resyncItem reads the item whose start tag was last read, and the links after it up to
-// the start tag of the next item or the end of the document.
+// resyncItem reads the rest of an item, after the start tag, and the links after the item,
+// up to the start tag of the next item or the end of the document.
 func (in *entryReader) resyncItem() error {
 	d := in.d
 	if uri, ok := d.takeAttr("href"); ok {

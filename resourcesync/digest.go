@@ -231,7 +231,7 @@ func (d Digest) appendTo(b []byte) []byte {
 type Digests []Digest
 
 // ParseDigests parses the list of digests in rs:md/@hash, which are separated by white
-// space (1.1 §7). If some of them are unusable, it returns the others and an error.
+// space (1.1 §7). If some digests are unusable, it returns the other digests and an error.
 func ParseDigests(s string) (Digests, error) {
 	var ds Digests
 	var errs []error
@@ -302,8 +302,8 @@ type Hasher struct {
 	sums []hash.Hash
 }
 
-// NewHasher returns a Hasher for the given algorithms. It panics if one of them
-// is not among the constants of this package; see [Algorithm.Known].
+// NewHasher returns a Hasher for the given algorithms. It panics if an algorithm is not
+// among the constants of this package; see [Algorithm.Known].
 func NewHasher(algs ...Algorithm) *Hasher {
 	h := &Hasher{}
 	for _, a := range algs {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Limits of a document in the standard (1.1 §7). A Decoder accepts larger documents;
-// an Encoder never writes them.
+// Limits of a document in the standard (1.1 §7). A Decoder accepts documents beyond these
+// limits, but an Encoder never writes such documents.
 const (
 	MaxEntries = 50_000
 	MaxBytes   = 50_000_000

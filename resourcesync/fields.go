@@ -261,7 +261,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 }
 
 // countLink returns an error if the root or the entry has too many or too long rs:ln. It is
-// called at each rs:ln, with the number of those stored before.
+// called at each rs:ln, with the number of rs:ln stored before.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {

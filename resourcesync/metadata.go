@@ -102,8 +102,8 @@ const MaxRemainder = 16 << 10
 
 // Remainder has the fields of an Entry that a program does not need to copy a resource, but
 // passes on to the readers of the copy (1.1 §7, §14). They are all fields except the URI,
-// the times, and those that distinguish the bytes, such as the length.
-// The zero Remainder is empty.
+// the times, and the fields that distinguish the bytes, such as the length. The zero
+// Remainder is empty.
 //
 // [Remainder.Text] is JSON with the names in the struct tags. A new attribute of rs:md
 // becomes a field of Remainder, and a new attribute of rs:ln a field of Link.

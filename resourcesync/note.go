@@ -44,7 +44,7 @@ const (
 // Quirks that can be seen only by following links and fetching resources.
 const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to a document other than a Capability List
-	QuirkRobots        Quirk = 16 // a robots.txt whose Sitemap lines have another form, or name plain Sitemaps
+	QuirkRobots        Quirk = 16 // a robots.txt with Sitemap lines of another form, or with Sitemap lines that name plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List without capability
 	QuirkPackageLink   Quirk = 21 // a Capability List that links a package instead of a dump
 	QuirkOtherDocument Quirk = 23 // a response that is not the linked document
@@ -53,7 +53,7 @@ const (
 	QuirkClock         Quirk = 32 // changes dated by a wrong clock
 	QuirkOrder         Quirk = 34 // changes that are not in chronological order
 	QuirkWindow        Quirk = 35 // a Change List that contains only the latest changes
-	QuirkStale         Quirk = 36 // a list older than the one read before
+	QuirkStale         Quirk = 36 // a list that is older than the list read before
 	QuirkUnknownDelete Quirk = 38 // a deletion of a resource that was never listed
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
 	QuirkContentCoding Quirk = 51 // a length and hash that were computed before the content coding, or after it, by mistake

@@ -195,8 +195,8 @@ type Link struct {
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
-// Header holds the root element of a document and the rs:md and rs:ln of the root. A
-// header without capability and links is that of a plain sitemap.
+// Header holds the root element of a document and the rs:md and rs:ln of the root. A header
+// without capability and links belongs to a plain sitemap.
 type Header struct {
 	Dialect Dialect // dialect of the document that was read; ignored by an Encoder, which writes 1.1
 	Root    Root
@@ -232,9 +232,9 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign contains the elements of the entry that are from other vocabularies, as
-	// XML. Each element declares the prefixes that it uses. A program keeps them, so
-	// that nothing is lost, but does not interpret them.
+	// Foreign contains the elements of the entry that are from other vocabularies, as XML.
+	// Each element declares the prefixes that it uses. Programs keep these elements, so
+	// that nothing is lost, but do not interpret them.
 	Foreign string
 
 	Line int // line of the start tag, from 1; 0 if the entry was not read from a document

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// MismatchError means that bytes differ from those that a document describes.
+// MismatchError means that bytes differ from their description in a document.
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
 	Want string // the value that the document states

@@ -77,7 +77,7 @@ type Report struct {
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // number of entries left out, each with a Decision of level Error
-	Decisions int64                // number of decisions, except those of level Info
+	Decisions int64                // number of decisions of other levels than Info
 	Bytes     int64                // written
 }
 

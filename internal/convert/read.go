@@ -101,7 +101,8 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier returns the earlier of two times. If one is absent, it returns the other.
+// earlier returns the earlier of two times. If only one of them is present, it returns that
+// time.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -132,7 +133,7 @@ var decidedHere = []resourcesync.Quirk{
 // leaveOut counts and reports an entry that is not in the result.
 func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.report.LeftOut++
-	text := "entry left out: " + why
+	text := fmt.Sprintf("entry left out: %s", why)
 	if uri != "" {
 		text = fmt.Sprintf("entry %s left out: %s", uri, why)
 	}

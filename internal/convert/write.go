@@ -119,8 +119,8 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts the encoded entries by time. It leaves out those whose path a later entry
-// uses for another bitstream.
+// order sorts the encoded entries by time. It leaves out an entry if a later entry uses the
+// same path for another bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {

@@ -23,7 +23,7 @@ type Bringer struct {
 	// Held reports whether the bytes with this digest are the present state of a resource
 	// in the mirror.
 	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	AllowOrigins []string // the origins from which versions may be fetched, besides the origin of the resource itself
+	AllowOrigins []string // the origins from which versions may be fetched, in addition to the origin of the resource
 	// Stop is called before each version is fetched, with its length. If Stop returns an
 	// error, the calling method stores the versions that were fetched before and returns
 	// the error. Stop may be nil.
@@ -220,8 +220,8 @@ type attempt struct {
 	failed error
 }
 
-// why returns the reason why the version was not stored: the error, or that its bytes
-// are not the ones that the entry states.
+// why returns the reason why the version was not stored: an error, or bytes that differ
+// from the entry of the version.
 func (a *attempt) why() error {
 	if a.failed != nil {
 		return a.failed

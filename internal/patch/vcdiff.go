@@ -401,8 +401,8 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	return nil
 }
 
-// address reads the address from which a copy instruction copies: an offset into the bytes of
-// the segment, followed by those of the target.
+// address reads the address from which a copy instruction copies: an offset into the bytes
+// of the segment, followed by the bytes of the target.
 func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {

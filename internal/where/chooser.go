@@ -33,8 +33,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions on them. It never fetches a record
-// again whose result it remembers, so a new Chooser is needed for each run.
+// Chooser fetches records and evaluates conditions on them. It remembers the results and
+// does not fetch a record again, so a new Chooser is needed for each run.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -72,10 +72,10 @@ func (w *Chooser) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Selects reports whether a record fulfils all conditions. The record is the target of
-// the given link, whose digests and length are used to verify it. An error means that
-// the answer is unknown, because the record cannot be fetched, or because it is not XML
-// and the link has no digest.
+// Selects reports whether a record fulfils all conditions. The record is the target of the
+// given link, and is verified with the digests and the length in the link. An error means
+// that the answer is unknown, because the record cannot be fetched, or because it is not
+// XML and the link has no digest.
 func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

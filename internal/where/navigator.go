@@ -154,8 +154,8 @@ func (n *navigator) MoveToNext() bool { return n.move(n.next) }
 // MoveToPrevious moves to the previous sibling of the current node.
 func (n *navigator) MoveToPrevious() bool { return n.move(n.before) }
 
-// MoveToFirst moves to the first sibling of the current node. It returns false if that
-// is the current node itself.
+// MoveToFirst moves to the first sibling of the current node. It returns false if the
+// current node is the first one.
 func (n *navigator) MoveToFirst() bool {
 	if n.before == nil {
 		return false
