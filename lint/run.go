@@ -236,10 +236,8 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
 }
 
-// isSitemap reports whether the caller expects a plain Sitemap.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
-// finish fills the remaining fields of the Document and returns it.
 func (r *run) finish() Document {
 	h := &r.header
 	d := &r.doc

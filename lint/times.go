@@ -79,7 +79,6 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	return span{"from", "until", m.From, m.Until}
 }
 
-// needsBegin checks that a period with an end has a start (1.1 App. A).
 func needsBegin(r *run, rule *Rule, e *entry) {
 	s := spanOf(&e.Metadata, rule.ID == "completed-needs-at")
 	if !s.end.IsZero() && s.begin.IsZero() && !e.hasNote(s.beginName+"-w3cdtf") {
@@ -87,7 +86,6 @@ func needsBegin(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// endBeforeBegin checks that no period ends before it starts (1.1 §7).
 func endBeforeBegin(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "completed-not-before-at"
 	const message = "%s %s is before %s, %s"

@@ -111,15 +111,12 @@ func changeScope(r *run, rule *Rule, e *entry) {
 
 const zipType = "application/zip"
 
-// packageType checks that packages are ZIP files (1.1 §11.1, §13.1).
 func packageType(r *run, rule *Rule, e *entry) {
 	if e.Type != "" && essence(e.Type) != zipType {
 		r.atEntry(rule, e, "the package is of type %q; expected %s", e.Type, zipType)
 	}
 }
 
-// samePackageType checks that all packages of a dump have one format (1.1 §11.1,
-// §13.1).
 func samePackageType(r *run, rule *Rule) steps {
 	var first string
 	var line int

@@ -217,7 +217,6 @@ func (h *localHeader) size() int64      { return int64(binary.LittleEndian.Uint3
 func (h *localHeader) nameLength() int  { return int(binary.LittleEndian.Uint16(h[26:])) }
 func (h *localHeader) extraLength() int { return int(binary.LittleEndian.Uint16(h[28:])) }
 
-// check returns an error if a local header contradicts the directory.
 func (h *localHeader) check(m *member, name string, fields []byte) error {
 	ex, err := parseExtra(fields)
 	if err != nil {

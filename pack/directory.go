@@ -93,7 +93,6 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readEnd reads the records after the directory, at the end of the file.
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {

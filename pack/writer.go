@@ -218,7 +218,6 @@ func levelOf(compressed bool) int {
 	return flate.NoCompression
 }
 
-// countingWriter counts the bytes that it passes to w.
 type countingWriter struct {
 	w io.Writer
 	n int64

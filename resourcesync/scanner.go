@@ -51,7 +51,6 @@ type loose struct {
 // scanner.names, and the number of namespace bindings before those of the element.
 type openElement struct{ name, ns int }
 
-// element is a start tag.
 type element struct {
 	at     int64 // the offset of the < of the tag
 	line   int   // line and column are 0 until locate is called

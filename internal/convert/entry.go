@@ -59,7 +59,6 @@ func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	return "", ""
 }
 
-// entryTimes sets the times of an entry, and removes times that 1.1 does not allow.
 func (c *converter) entryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {

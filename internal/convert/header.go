@@ -60,7 +60,6 @@ func (c *converter) dialect(d *document) error {
 	return nil
 }
 
-// kind sets the root element and the capability of the result.
 func (c *converter) kind(d *document) error {
 	h := &c.header
 	if h.Capability == "" {
@@ -116,7 +115,6 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	return modified
 }
 
-// rootFields removes attributes from the root that only entries may have.
 func (c *converter) rootFields() {
 	m := &c.header.Metadata
 	for _, name := range m.EntryAttributes() {

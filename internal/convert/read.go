@@ -38,7 +38,6 @@ type document struct {
 // Close releases the temporary file.
 func (d *document) Close() error { return d.items.Close() }
 
-// readWhole reads the document, and its parts if it has any.
 func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, error) {
 	d, err := c.read(ctx, r, "")
 	if err != nil || !d.nested() {
@@ -130,7 +129,6 @@ var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
 }
 
-// leaveOut counts and reports an entry that is not in the result.
 func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.report.LeftOut++
 	text := fmt.Sprintf("entry left out: %s", why)

@@ -81,7 +81,6 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 	return pieces, enc.Close()
 }
 
-// shortly describes an error of an Encoder by the field, its value and the message.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)

@@ -212,7 +212,6 @@ type resource struct {
 	err   error             // the reason why the TimeMap cannot be used, or nil
 }
 
-// attempt fetches one version.
 type attempt struct {
 	of     *resource
 	change change

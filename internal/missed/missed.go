@@ -25,7 +25,6 @@ type Log struct {
 	failed  error
 }
 
-// change is one change of a resource.
 type change struct {
 	URI     string
 	Number  int64     // the position of the change in the order of reading

@@ -39,7 +39,6 @@ func (d *Difference) State() *State {
 	return d.Before
 }
 
-// pair holds the states of a resource at both times.
 type pair struct {
 	URI           string
 	Before, After *State

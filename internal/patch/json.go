@@ -13,7 +13,6 @@ import (
 	"github.com/wI2L/jsondiff"
 )
 
-// isJSON reports whether a media type is one for JSON documents.
 func isJSON(mediaType string) bool {
 	essence, _, err := mime.ParseMediaType(mediaType)
 	return err == nil && (essence == "application/json" || strings.HasSuffix(essence, "+json"))
@@ -28,7 +27,6 @@ const maxWork = 1 << 30
 // versions are decoded in memory, which takes ten times their length.
 const maxMade = 4 << 20
 
-// makeJSON returns a JSON Patch, or nil if it cannot make one.
 func makeJSON(before, after []byte) []byte {
 	if len(before) > maxMade || len(after) > maxMade {
 		return nil
@@ -47,7 +45,6 @@ func makeJSON(before, after []byte) []byte {
 	return made
 }
 
-// operation is one operation of a JSON Patch, as it is written in JSON.
 type operation struct {
 	Op    string  `json:"op"`
 	From  *string `json:"from,omitempty"`
@@ -76,7 +73,6 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// decodeExact decodes JSON without changing how numbers are written.
 func decodeExact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -354,7 +354,6 @@ func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// commonPrefix returns the length of the common prefix of two byte slices.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	if bytes.Equal(a[:n], b[:n]) {

@@ -34,7 +34,6 @@ const (
 	maxAppHeader = 64 << 10
 )
 
-// opcode is the kind of an instruction.
 type opcode byte
 
 const (
@@ -115,7 +114,6 @@ func (c *addressCache) update(address int64) {
 	c.same[address%int64(len(c.same))] = address
 }
 
-// errVCD means that a patch is damaged.
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
 // unexpectedEnd returns errVCD for an error that says that the patch ends too early, and any
@@ -260,7 +258,6 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	return nil
 }
 
-// readDelta reads the lengths and the sections of a window.
 func (d *vcdDecoder) readDelta(r *countingReader, indicator byte, limit int64) (checksum uint32, err error) {
 	w := &d.window
 	if err := readInts(r, &w.length); err != nil {
@@ -312,7 +309,6 @@ func readInts(r io.ByteReader, to ...*int64) (err error) {
 	return nil
 }
 
-// countingReader counts the bytes that are read through it.
 type countingReader struct {
 	r io.Reader
 	n int64
@@ -342,7 +338,6 @@ type vcdWindow struct {
 	cache                         addressCache
 }
 
-// run executes the instructions of a window.
 func (w *vcdWindow) run() error {
 	for n := 0; w.instructions.Len() > 0; n++ {
 		if n%1024 == 0 && w.ctx.Err() != nil {

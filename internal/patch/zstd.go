@@ -63,7 +63,6 @@ func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, 
 	return after.Bytes(), nil
 }
 
-// contextReader returns an error once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -76,7 +75,6 @@ func (u *contextReader) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// sum returns the SHA-256 of a version.
 func sum(version []byte) []byte {
 	s := sha256.Sum256(version)
 	return s[:]

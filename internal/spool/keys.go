@@ -151,7 +151,7 @@ func (s *Keys) flush() error {
 	var last Key
 	chunk := make([]byte, 0, maxMergeBuffer)
 	for i, k := range s.recent {
-		n := shared(last, k)
+		n := sharedPrefix(last, k)
 		chunk = binary.AppendUvarint(chunk, uint64(n))
 		chunk = binary.AppendUvarint(chunk, uint64(len(k)-n))
 		chunk = append(chunk, k[n:]...)
@@ -171,8 +171,7 @@ func (s *Keys) flush() error {
 	return nil
 }
 
-// shared returns the length of the longest common prefix of two keys.
-func shared(a, b Key) int {
+func sharedPrefix(a, b Key) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
@@ -192,8 +191,6 @@ func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	}
 }
 
-// merge returns a heap of cursors: one for each sorted run in the file, and one for the
-// keys in memory.
 func (s *Keys) merge() (merger, error) {
 	var m merger
 	size := min(max(mergeBuffers/(len(s.runs)+1), minMergeBuffer), maxMergeBuffer)

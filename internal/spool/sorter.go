@@ -41,7 +41,6 @@ func placeOf(k Key) Place {
 
 func (o *order) close() error { return o.keys.Close() }
 
-// inOrder yields the records of a log, sorted as the given order says.
 func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k, err := range o.keys.Sorted() {

@@ -43,7 +43,6 @@ type Chooser struct {
 	seen map[string]answer
 }
 
-// answer is the stored result for one record.
 type answer struct {
 	selects bool
 	err     error

@@ -32,7 +32,6 @@ type condition struct {
 // module never finds a node for such a test.
 var anyOfNamespace = regexp.MustCompile(`[^:]:\*`)
 
-// parseCondition reads a condition in the form `XPATH=VALUE` or `XPATH`.
 func parseCondition(text string) (condition, error) {
 	c := condition{path: text, exists: true}
 	if i := equals(text); i >= 0 {
