@@ -137,7 +137,8 @@ func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 // Document checks the document at uri, which it reads from r as a stream. If the rs:md of
 // the root comes after the entries, the document is read twice. If r is not an io.Seeker,
 // it is read only once, and the entries are checked only with the rules for all kinds of
-// documents. The error is one of r or of ctx: defects of the document are findings.
+// documents. Document returns an error only if reading r fails or ctx is done: defects of
+// the document are findings.
 func (c *Checker) Document(ctx context.Context, uri string, r io.Reader, opts ...Option) (Document, error) {
 	run := newRun(c, uri)
 	for _, o := range opts {

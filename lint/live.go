@@ -62,7 +62,8 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 
 // Document checks how a document was served, and whether the resources of a sample of its
 // entries match the entries. d is the result of Checker.Document. open opens the body of
-// the response in which the document was served. The error is one of ctx or of open.
+// the response in which the document was served. Document returns an error only if reading
+// the body fails or ctx is done.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)

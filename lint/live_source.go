@@ -28,8 +28,8 @@ func WellKnown(uri string) string {
 const mostTargets = 20
 
 // HTML checks that the links of a page with rel="resourcesync" lead to a Capability List
-// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the
-// page, after redirects. The error is one of src or of ctx.
+// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the page,
+// after redirects. HTML returns an error only if reading src fails or ctx is done.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -40,8 +40,8 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 }
 
 // LinkHeader checks that the links with rel="resourcesync" in the header of a response lead
-// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. The
-// error is one of ctx.
+// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. It
+// returns an error only if ctx is done.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
@@ -117,9 +117,9 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	return d.Header, nil
 }
 
-// Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
-// and that no Sitemap line in robots.txt names the document, since such lines are for
-// search engines. The error is that of ctx.
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2), and
+// that no Sitemap line in robots.txt names the document, since such lines are for search
+// engines. It returns an error only if ctx is done.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {

@@ -14,8 +14,8 @@ import (
 )
 
 // HTML checks the links of a page that seem to be meant for a Capability List: they must
-// have the right relation and be in the head (1.1 §6.3.3). The error is one of reading the
-// page.
+// have the right relation and be in the head (1.1 §6.3.3). An error means that the page
+// could not be read.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -86,7 +86,7 @@ func squeezed(s string) string {
 const mostRobots = 500 << 10
 
 // Robots checks the Sitemap lines in a robots.txt (1.1 §6.3.4). It returns the URLs in
-// these lines, in order. The error is one of reading.
+// these lines, in order. An error means that the file could not be read.
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)

@@ -5,7 +5,7 @@ import "fmt"
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // first reason why the entry cannot be used, and id of the rule that the entry breaks; "" if there is none
+	bad, rule string // first reason why the entry cannot be used, and the rule that the entry breaks; both are "" if it can be used
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool

@@ -12,7 +12,7 @@ import (
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // the namespace declarations that were written and are in scope
-	marks    []int     // for each open element, the number of declarations in rendered before those of the element
+	marks    []int     // for each open element, the number of elements of rendered before the element's own declarations
 	names    []string  // the names of the open elements
 }
 

@@ -141,7 +141,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // other white space than spaces was written as a character reference
+	if bytes.ContainsAny(b, xmlSpace) { // other white space than spaces must have been written as a character reference
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)

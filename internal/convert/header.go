@@ -142,10 +142,10 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 		return err
 	}
 	if m.Completed.Before(m.At) {
-		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "before at")
+		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "which is before the attribute at")
 	}
 	if m.Until.Before(m.From) {
-		c.dropTime(&m.Until, "until-not-before-from", "until", "before from")
+		c.dropTime(&m.Until, "until-not-before-from", "until", "which is before the attribute from")
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, f
 			return nil
 		}
 	}
-	return c.refuse(rule, flag+" gives it", "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
+	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
 }
 
 // rootLinks converts the links of the document, and adds the link with rel="up" if it is
@@ -212,7 +212,7 @@ func (c *converter) rootLinks() error {
 		if h.Capability == resourcesync.CapabilityCapabilityList {
 			target = "the Source Description"
 		}
-		return c.refuse(rule, "--up URL gives it", "the %s has no up link; 1.1 requires one to %s", c.nature.name, target)
+		return c.refuse(rule, "--up URL sets the link", "the %s has no up link; 1.1 requires one to %s", c.nature.name, target)
 	}
 	h.Links = append([]resourcesync.Link{{Rel: resourcesync.RelUp, Href: c.o.Up}}, h.Links...)
 	c.noteDocument(rule, "no up link; written as %s, as given", c.o.Up)

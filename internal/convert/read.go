@@ -74,7 +74,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add adds an entry to the document, and to the facts about all entries.
+// add stores an entry of the document, and updates the facts about all entries.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
