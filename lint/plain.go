@@ -99,7 +99,7 @@ func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]stri
 	for _, l := range lines {
 		targets = append(targets, l.URI)
 		if rule != nil && !l.Exact {
-			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf("expected Sitemap: and a whole URI, there is %q", l.Text)})
+			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf(`expected "Sitemap: " and an absolute URI, got %q`, l.Text)})
 		}
 	}
 	return targets, nil
