@@ -26,7 +26,7 @@ import (
 const MaxEntries = 1_000_000
 
 // EntriesWithin returns the largest number of entries in a document of a given length.
-// It grows with the length, so that readers of larger documents need only one limit.
+// It grows with the length, so that callers of larger documents need to set only one limit.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
@@ -34,7 +34,7 @@ func EntriesWithin(bytes int64) int {
 // Document is a completely read document. The caller must close it.
 type Document struct {
 	URI      string              // the requested URI
-	Base     *url.URL            // URL of the document; nil if it has none
+	Base     *url.URL            // URL of the response; nil if the document has none
 	Served   time.Time           // Date header of the response; zero if there was none
 	Modified time.Time           // Last-Modified header of the response; zero if there was none
 	Header   resourcesync.Header // the header, including elements after the entries

@@ -16,14 +16,14 @@ type Error struct {
 	Head     []byte // the start of the response up to the header, or all that was read if there is no header
 }
 
-// Error names the document and the fault.
+// Error returns the URI of the document and the reason for the error.
 func (e *Error) Error() string { return e.URI + ": " + e.Unwrap().Error() }
 
 // Unwrap returns Transfer if it is set, otherwise Err.
 func (e *Error) Unwrap() error { return cmp.Or(e.Transfer, e.Err) }
 
 // Page returns the error for an HTML page that was served instead of a document; nil if
-// the response was no page. The Source may serve the document at another time.
+// the response was not a page. The Source may serve the document at another time.
 func (e *Error) Page() *fetch.Error {
 	if head := e.Begin(); fetch.IsPage(head) {
 		return fetch.Blocked(e.URI, head)

@@ -13,21 +13,21 @@ var ErrNoHead = errors.New("no header of a document")
 // intake passes the bytes of a document to the decoder. It returns an error if the text
 // before the header, or after it, is too long.
 type intake struct {
-	from   io.Reader
-	most   int64 // maximum number of bytes, first before and then after the header
-	left   int64 // of them
-	found  bool
-	head   []byte // the start of the response up to the header, or all that was read if there is no header
-	keep   int64  // largest length of head
-	failed error  // of from
+	from        io.Reader
+	limit       int64 // largest number of bytes, first up to the header and then after it
+	left        int64 // number of bytes that may still be read
+	found       bool
+	head        []byte // the start of the response up to the header, or all that was read if there is no header
+	keep        int64  // largest length of head
+	transferErr error  // error of reading the response
 }
 
 func (in *intake) Read(p []byte) (int, error) {
 	switch {
 	case in.left < 0 && in.found:
-		return 0, fmt.Errorf("longer than the %d MiB allowed", in.most>>20)
+		return 0, fmt.Errorf("the document is longer than the %d MiB that are allowed", in.limit>>20)
 	case in.left < 0:
-		return 0, fmt.Errorf("%w in the first %d KiB", ErrNoHead, in.most>>10)
+		return 0, fmt.Errorf("%w in the first %d KiB", ErrNoHead, in.limit>>10)
 	}
 	n, err := in.from.Read(p)
 	in.left -= int64(n)
@@ -35,7 +35,7 @@ func (in *intake) Read(p []byte) (int, error) {
 		in.head = append(in.head, p[:min(int64(n), room)]...)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		in.failed = err
+		in.transferErr = err
 	}
 	return n, err
 }

@@ -37,14 +37,14 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 // Reader reads documents. Only From is required.
 type Reader struct {
 	From   Fetcher
-	Spool  string              // directory for temporary files; "" is the system's
-	Limit  int64               // largest document in bytes, as transferred and, if it is more than fetch.MaxDocument, decompressed; 0 is fetch.MaxDocument
-	Head   int64               // number of bytes in which the header must be found; 0 is Limit
+	Spool  string              // directory for temporary files; "" means that of the system
+	Limit  int64               // largest size in bytes of a document as transferred; 0 means fetch.MaxDocument. If it is more than fetch.MaxDocument, it also limits the decompressed size
+	Head   int64               // number of bytes in which the header must be found; 0 means Limit
 	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
-	Strict bool                // refuse documents with values that the standard does not allow
-	Once   bool                // set if the bytes are not stored; a Document then has its header, but neither Raw nor Entries
+	Strict bool                // whether documents with values that the standard does not allow are refused
+	Once   bool                // whether the bytes are discarded; a Document then has its header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // collects the notes on the documents read, including unusable ones; may be nil
+	Notes *resourcesync.NoteTally // collects the notes on all documents that are read, even on unusable ones; may be nil
 
 	// Enough is called before the first entry. md reports whether the header contained
 	// an rs:md element. If Enough returns true, the rest of the document is neither
@@ -82,8 +82,8 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	}
 	d.Served = resp.Date()
 	d.Modified, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
-	in := &intake{from: resp.Body, most: cmp.Or(r.Head, r.limit()), keep: max(r.Head, fetch.PageHead)}
-	in.left = in.most
+	in := &intake{from: resp.Body, limit: cmp.Or(r.Head, r.limit()), keep: max(r.Head, fetch.PageHead)}
+	in.left = in.limit
 	if !r.Once {
 		d.file.Grow(resp.ContentLength)
 		in.from = io.TeeReader(resp.Body, d.file)
@@ -99,7 +99,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	if de, ok := errors.AsType[*resourcesync.DecodeError](err); ok && de.Size {
 		err = fmt.Errorf("%w; %s", err, fetch.LargerDocuments)
 	}
-	return nil, &Error{URI: uri, Err: err, Transfer: in.failed, Headless: headless, Head: in.head}
+	return nil, &Error{URI: uri, Err: err, Transfer: in.transferErr, Headless: headless, Head: in.head}
 }
 
 func (r *Reader) limit() int64 { return cmp.Or(r.Limit, fetch.MaxDocument) }
@@ -126,7 +126,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if d.Header, err = dec.Header(); err != nil {
 		return true, err
 	}
-	in.found, in.most, in.left, in.keep = true, r.limit(), r.limit(), fetch.PageHead
+	in.found, in.limit, in.left, in.keep = true, r.limit(), r.limit(), fetch.PageHead
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}

@@ -108,9 +108,9 @@ func (s *Source) Advance(d time.Duration) int64 {
 	return n.Sum()
 }
 
-// Misbehave turns these faults on, from the next request on, and all others off. Each is
-// a name or number of Misbehaviours, and may have the share of URIs that it affects:
-// "wrong-bytes", "truncate=50%", "34".
+// Misbehave turns the given faults on, from the next request on, and all other faults off.
+// Each way is a name or number of Misbehaviours, and may have the share of URIs that the
+// fault affects: "wrong-bytes", "truncate=50%", "34".
 func (s *Source) Misbehave(ways ...string) {
 	s.t.Helper()
 	on, err := sim.ParseSwitches(strings.Join(ways, ","))
@@ -120,7 +120,7 @@ func (s *Source) Misbehave(ways ...string) {
 	s.sim.Switch(on...)
 }
 
-// Behave turns all faults off, including those of single documents.
+// Behave turns all faults off, including the overrides of single documents.
 func (s *Source) Behave() {
 	s.sim.Switch()
 	s.sim.Override(nil)
@@ -161,7 +161,7 @@ type Override struct {
 }
 
 // Override changes how single documents are served, from the next request on. The keys of
-// the map are their URIs. All other documents are served unchanged.
+// the map are the URIs of the documents. All other documents are served unchanged.
 func (s *Source) Override(of map[string]Override) {
 	s.t.Helper()
 	all := map[string]sim.Override{}

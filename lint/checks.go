@@ -12,7 +12,7 @@ type check struct {
 	entry func(*run, *Rule, *entry)                     // the function that is called for each readable entry
 	link  func(*run, *Rule, *entry, *resourcesync.Link) // the function that is called for each link of each readable entry
 	root  func(*run, *Rule)                             // the function that is called at the end of the document, when its header is complete
-	steps func(*run, *Rule) steps                       // a function that returns the functions of a check that keeps data from one entry to the next
+	steps func(*run, *Rule) steps                       // starts a check that keeps data from one entry to the next, and returns the functions of the check
 }
 
 // steps has the functions that check one rule in one document. A function that is nil
@@ -22,7 +22,6 @@ type steps struct {
 	end   func()       // the function that is called at the end of the document, when its header is complete
 }
 
-// begin returns the functions that check one rule in one document.
 func (c check) begin(r *run, rule *Rule) steps {
 	switch {
 	case c.entry != nil:
@@ -37,8 +36,8 @@ func (c check) begin(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// noted has the families of rules that the Decoder checks. The notes that it makes
-// become findings.
+// noted has the families of rules that the Decoder checks. The notes of the Decoder become
+// findings.
 var noted = map[string]bool{
 	"reader-limits": true, "xml-well-formed": true, "root-element-urlset-or-sitemapindex": true,
 	"namespace-sitemap": true, "namespace-rs-terms": true, "entry-element-matches-root": true,
@@ -166,9 +165,9 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided has findings that are valid only if the document follows edition 1.0, as
-// long as it may follow 1.0 or 1.1. They are reported at the end of the document,
-// unless it contains something that only 1.1 has.
+// undecided has the findings of a document that may follow edition 1.0 or 1.1. The findings
+// are valid only for 1.0, so they are reported at the end of the document, unless the
+// document contains something that only 1.1 has.
 type undecided struct {
 	findings []Finding
 	dropped  int
@@ -176,8 +175,8 @@ type undecided struct {
 	is11     bool // the document contains something that only edition 1.1 has
 }
 
-// mostUndecided is the largest number of findings that are kept until the end of a
-// document decides about its edition.
+// mostUndecided is the largest number of findings kept until the end of a document shows
+// its edition.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {
@@ -190,7 +189,7 @@ func (u *undecided) add(f Finding) {
 
 func (u *undecided) count(e *entry) {
 	u.entries++
-	if !e.Datetime.IsZero() || e.LastMod.IsZero() || e.was("datetime-w3cdtf", "lastmod-w3cdtf") {
+	if !e.Datetime.IsZero() || e.LastMod.IsZero() || e.hasNote("datetime-w3cdtf", "lastmod-w3cdtf") {
 		u.is11 = true
 	}
 }

@@ -7,15 +7,12 @@ import (
 	"instep/resourcesync"
 )
 
-// entryMetadata checks that an entry has an rs:md.
 func entryMetadata(r *run, rule *Rule, e *entry) {
 	if !e.hasMD {
 		r.atEntry(rule, e, "the entry has no rs:md")
 	}
 }
 
-// entryCapability checks that each entry of a Capability List has an rs:md with the
-// capability of the linked document (1.1 §9).
 func entryCapability(r *run, rule *Rule, e *entry) {
 	if e.hasMD && e.Capability == "" {
 		r.atEntry(rule, e, "the rs:md of the entry has no capability")
@@ -32,11 +29,9 @@ func notACapability(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// oneEntryPerCapability checks that a Capability List has no two entries with the same
-// capability (1.1 §9, Archives §2.1).
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
-	return repeated(func(e *entry) string {
+	return findRepeated(func(e *entry) string {
 		if archives && !strings.HasSuffix(string(e.Capability), "-archive") {
 			return ""
 		}
@@ -46,16 +41,16 @@ func oneEntryPerCapability(r *run, rule *Rule) steps {
 	})
 }
 
-// repeated calls a function for each entry with the same text as an earlier entry, and
-// passes it the line of the first such entry. Entries without text are skipped.
-func repeated(text func(*entry) string, report func(e *entry, first int)) steps {
+// findRepeated calls report for each entry with the same text as an earlier entry, with the
+// line of the first such entry. It skips entries whose text is "".
+func findRepeated(text func(*entry) string, report func(e *entry, first int)) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
 		s := text(e)
 		if s == "" {
 			return
 		}
-		hash := k.of(s)
+		hash := k.hash(s)
 		if line, ok := lines[hash]; ok {
 			report(e, line)
 			return
@@ -64,17 +59,14 @@ func repeated(text func(*entry) string, report func(e *entry, first int)) steps 
 	}}
 }
 
-// entryDescribedBy checks that the entry of each set links to a description of the set
-// for people (1.1 §8).
 func entryDescribedBy(r *run, rule *Rule, e *entry) {
 	if e.Link(resourcesync.RelDescribedBy) == "" {
 		r.atEntry(rule, e, "the entry has no rs:ln rel=\"describedby\"")
 	}
 }
 
-// entryAttribute checks that entries of dumps and indexes have the recommended
-// attributes (1.1 §11.1, §12.2, §13.1, App. A). If an entry has no rs:md, that is not
-// reported once more for each attribute.
+// entryAttribute checks that entries of dumps and indexes have the recommended attributes
+// (1.1 §11.1, §12.2, §13.1, App. A). An entry without rs:md gets only one finding.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {
@@ -94,25 +86,25 @@ func entryAttribute(r *run, rule *Rule) steps {
 func lacks(e *entry, name string) bool {
 	switch name {
 	case "type":
-		return e.Type == "" && !e.was("type-media-type-syntax")
+		return e.Type == "" && !e.hasNote("type-media-type-syntax")
 	case "length":
-		return !e.Length.Known() && !e.was("length-integer")
+		return !e.Length.Known() && !e.hasNote("length-integer")
 	case "from":
-		return e.From.IsZero() && !e.was("from-w3cdtf")
+		return e.From.IsZero() && !e.hasNote("from-w3cdtf")
 	case "path":
-		return e.Path == "" && !e.was("path-leading-slash", "path-no-traversal")
+		return e.Path == "" && !e.hasNote("path-leading-slash", "path-no-traversal")
 	case "change":
-		return e.Change == "" && !e.was("change-values")
+		return e.Change == "" && !e.hasNote("change-values")
 	}
 	return false
 }
 
-// typeRecommended checks that a media type is given for bitstreams (1.1 §11.2, §13.2)
-// and for links to alternate representations (1.1 §14.3).
+// typeRecommended checks that bitstreams (1.1 §11.2, §13.2) and links to alternate
+// representations (1.1 §14.3) have a media type.
 func typeRecommended(r *run, rule *Rule) steps {
 	if rule.ID == "ln-alternate-type-recommended" {
 		return eachLink(func(e *entry, l *resourcesync.Link) {
-			if l.Rel == resourcesync.RelAlternate && l.Type == "" && !e.was("type-media-type-syntax") {
+			if l.Rel == resourcesync.RelAlternate && l.Type == "" && !e.hasNote("type-media-type-syntax") {
 				r.atEntry(rule, e, "the link to the alternate %q has no type", l.Href)
 			}
 		})
@@ -125,8 +117,8 @@ func typeRecommended(r *run, rule *Rule) steps {
 }
 
 // pathRequired checks that an entry of a manifest has the path of its bitstream in the
-// package, unless the resource was deleted. An entry of the proposal of 2013 for a
-// patch is not reported, since the Decoder reads the patch as a link.
+// package, unless the resource was deleted. It accepts an entry for a patch in a document
+// of the proposal of 2013, since the Decoder reads the patch as a link.
 func pathRequired(r *run, rule *Rule, e *entry) {
 	if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
 		r.atEntry(rule, e, "the rs:md of the entry has no path")
@@ -142,7 +134,7 @@ func hasPatch(e *entry) bool {
 	return false
 }
 
-// changeRequired checks that an entry in a document of changes has the attribute change
+// changeRequired checks that an entry in a document of changes has the attribute "change"
 // (1.1 §12.1, §13.2). In a document of the proposal of 2013, an entry without rs:md is
 // reported too, since no other rule of the proposal concerns it.
 func changeRequired(r *run, rule *Rule, e *entry) {
@@ -156,7 +148,7 @@ func changeRequired(r *run, rule *Rule, e *entry) {
 // documents of the proposal of 2013 it accepts a datetime instead, because the Decoder
 // reads their lastmod as the datetime.
 func lastmodRequired(r *run, rule *Rule, e *entry) {
-	if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
+	if !e.LastMod.IsZero() || e.hasNote("lastmod-w3cdtf") {
 		return
 	}
 	switch rule.ID {
@@ -172,24 +164,24 @@ func lastmodRequired(r *run, rule *Rule, e *entry) {
 	r.atEntry(rule, e, "the entry has no lastmod")
 }
 
-// lastmodOmit checks that entries for other lists have no lastmod (1.1 §8, §9, Archives
-// §3.1).
+// lastmodOmit checks that an entry for another document has no lastmod (1.1 §8, §9,
+// Archives §3.1).
 func lastmodOmit(r *run, rule *Rule, e *entry) {
 	if !e.LastMod.IsZero() {
-		r.atEntry(rule, e, "the entry has lastmod %s, which is true only if this document follows every change of what it lists", e.LastMod)
+		r.atEntry(rule, e, "the entry has lastmod %s, which is right only if this document is updated at every change of the listed document", e.LastMod)
 	}
 }
 
-// auditable checks that each entry has a time, length or hash, which are compared in an
-// audit (1.1 §5.2). It makes a single finding for the whole document.
+// auditable checks that each entry has a time, length or hash, because an audit compares
+// these (1.1 §5.2). It makes a single finding for the whole document.
 func auditable(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without lastmod, length and hash: an audit can only see that the resource is there", func(e *entry) bool {
 		return e.LastMod.IsZero() && !e.Length.Known() && len(e.Digests) == 0 && e.Change != resourcesync.Deleted
 	})
 }
 
-// countEntries counts the entries for which the function fails returns true. It reports
-// their number in one finding, at the first of them.
+// countEntries makes one finding with the number of entries for which fails returns true,
+// at the first such entry.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

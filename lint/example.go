@@ -23,7 +23,7 @@ var samples = sync.OnceValue(func() map[string]sample {
 // Example returns two fragments of documents, as examples for people: the first
 // satisfies the rule with the given id, and the second violates it. One of them may be
 // empty. A fragment may omit the namespace declarations of 1.1 §7. If a fragment
-// consists of several documents, a line with "### " and a URI comes before each.
+// consists of several documents, a line with "### " and a URI comes before each of them.
 func Example(id string) (right, wrong string) {
 	e := samples()[id]
 	return e.Right, e.Wrong

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// Form says what a file or response is. It is recognised by the name and the first
-// bytes.
+// Form is the kind of a file or response, recognised by its name and first bytes.
 type Form uint8
 
 // The forms.
@@ -20,7 +19,7 @@ const (
 	FormDocument Form = iota // any other file, for Checker.Document, which reports files that are not documents
 	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
-	FormPackage              // a ZIP file, of which the manifest is checked as a document
+	FormPackage              // a ZIP file, whose manifest is checked as a document
 )
 
 // HeadSize is the recommended number of bytes from the beginning of a file to pass to
@@ -94,7 +93,6 @@ func isHTML(text []byte) bool {
 	}
 }
 
-// isRobots recognises a robots.txt by its name or its first meaningful line.
 func isRobots(name string, text []byte) bool {
 	if !strings.HasPrefix(http.DetectContentType(text), "text/") {
 		return false
@@ -130,13 +128,13 @@ var documentNames = []string{
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns has texts of which each ResourceSync document contains at least one in
-// its first bytes.
+// documentSigns has texts. The first bytes of each ResourceSync document contain at least
+// one of these texts.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
-// Claims reports whether a file in a directory is, or seems meant to be, part of a
-// Source. It is decided by name and first bytes, as in [Recognise]. Most XML and HTML
-// files do not belong to a Source. Claims returns false for packages.
+// Claims reports, by name and first bytes, whether a file in a directory is part of a
+// Source or seems meant to be. Most XML and HTML files are not. Claims returns false for
+// packages.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)
@@ -155,7 +153,6 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// baseName returns the last segment of a path or URI, in lower case.
 func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }

@@ -6,7 +6,6 @@ import (
 	"instep/resourcesync"
 )
 
-// eachLink returns the steps of a check that calls f for each link of each entry.
 func eachLink(f func(*entry, *resourcesync.Link)) steps {
 	return steps{entry: func(e *entry) {
 		for i := range e.Links {
@@ -42,14 +41,12 @@ func duplicateAttributes(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	}
 }
 
-// patchType checks that a link to a patch has a media type (1.1 §14.4).
 func patchType(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
-	if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.was("type-media-type-syntax") {
+	if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.hasNote("type-media-type-syntax") {
 		r.atEntry(rule, e, "the patch %q has no type", l.Href)
 	}
 }
 
-// patchScope checks that only entries of changes have links to patches (1.1 §14.4).
 func patchScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofChanges(r.readKind) {
 		return steps{}
@@ -68,10 +65,8 @@ func patchScope(r *run, rule *Rule) steps {
 	return s
 }
 
-// patchPath checks that a patch in a Change Dump has a path in the package (1.1
-// §14.4).
 func patchPath(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
-	if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.was("path-leading-slash", "path-no-traversal") {
+	if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.hasNote("path-leading-slash", "path-no-traversal") {
 		r.atEntry(rule, e, "the patch %q has no path in the package", l.Href)
 	}
 }

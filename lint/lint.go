@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Level is the severity of a finding: Error if a requirement of the standard is
-// violated, Warning if a recommendation is, and Info for a remark.
+// Level is the severity of a finding: Error for the violation of a requirement of the
+// standard, Warning for the violation of a recommendation, and Info for a remark.
 type Level uint8
 
 // The levels, in ascending order.
@@ -51,11 +51,11 @@ type Profile string
 const (
 	Profile11       Profile = "1.1"            // ANSI/NISO Z39.99-2017 and Archives 0.9.1
 	Profile10       Profile = "1.0"            // ANSI/NISO Z39.99-2014 and Archives 0.9.1
-	ProfileArchives Profile = "archives-0.9.1" // the same rules as those of Profile10
-	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: like 1.0, but with the attribute modified instead of at and from, and with other link relations instead of up
+	ProfileArchives Profile = "archives-0.9.1" // the same rules as in Profile10
+	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: like 1.0, but with the attribute "modified" instead of "at" and "from", and with other link relations instead of "up"
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the alpha edition (2007) of the rules for the discovery of Resource Maps: see Checker.ResourceMaps
-	ProfileAuto     Profile = "auto"           // the edition that the document itself shows; 1.1 if it shows none
+	ProfileAuto     Profile = "auto"           // the edition that the document itself shows; 1.1 if the document shows no edition
 )
 
 // ParseProfile returns the profile with the given name. The name "" means Profile11.
@@ -89,7 +89,7 @@ type Document struct {
 	Entries    int
 
 	At, Completed, From, Until resourcesync.Datetime
-	Up, Index                  string // the targets of the links with the relations up and index
+	Up, Index                  string // the targets of the links with the relations "up" and "index"
 
 	Profile  Profile // the profile with which the document was checked, which is never ProfileAuto
 	Complete bool    // read completely
@@ -100,7 +100,7 @@ type Document struct {
 // Report is.
 type Checker struct {
 	Profile Profile // "" is Profile11
-	Derived bool    // recommendations that the standard only implies are checked too
+	Derived bool    // whether recommendations that the standard only implies are checked, too
 	Limits  resourcesync.Limits
 
 	// Report is called with each finding while the document is read. If it is nil,
@@ -131,14 +131,14 @@ type Option func(*run)
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
 
 // WithHead means that the reader contains only the beginning of a document: the root
-// element and some entries. That the rest is missing is then not a finding.
+// element and some entries. The missing rest is then no finding.
 func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 
-// Document checks a document. It reads the document from r as a stream; uri is where
-// the document comes from. If the rs:md of the root comes after the entries, the
-// document is read twice. If r is not an io.Seeker, that is impossible, and the entries
-// are checked only with the rules for all kinds of documents. The error is that of r or
-// of ctx: defects of the document are findings.
+// Document checks the document at uri, which it reads from r as a stream. If the rs:md of
+// the root comes after the entries, the document is read twice. If r is not an io.Seeker,
+// it is read only once, and the entries are checked only with the rules for all kinds of
+// documents. Document returns an error only if reading r fails or ctx is done: defects of
+// the document are findings.
 func (c *Checker) Document(ctx context.Context, uri string, r io.Reader, opts ...Option) (Document, error) {
 	run := newRun(c, uri)
 	for _, o := range opts {

@@ -22,8 +22,7 @@ import (
 const DefaultSample = 20
 
 // Live checks the rules about the responses that a Source's server sends. It sends one
-// request at a time. Defects of the server become findings of Checker. Unchecked is
-// called for each URI that could not be checked.
+// request at a time. Defects of the server become findings of Checker.
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
@@ -51,7 +50,7 @@ type liveRun struct {
 	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
-	hashed, failed int // the number of descriptions whose hashes were compared with the served bytes, and how many did not match
+	hashed, failed int // the number of entries and links whose hashes were compared with the served bytes, and how many of these did not match
 	future, first  int // the number of datetimes that are in the future, and the line of the first one
 }
 
@@ -61,10 +60,10 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 	return &liveRun{run: r, l: l, kind: kind, keys: newKeys()}
 }
 
-// Document checks how a document was served, and whether the resources at its URIs
-// match their entries. d is the result of Checker.Document. open opens the body of the
-// response in which the document was served. Only a sample of the resources is
-// requested. The error is that of ctx or of open.
+// Document checks how a document was served, and whether the resources of a sample of its
+// entries match the entries. d is the result of Checker.Document. open opens the body of
+// the response in which the document was served. Document returns an error only if reading
+// the body fails or ctx is done.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)
@@ -78,7 +77,7 @@ func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (
 	if err := r.entries(ctx, open); err != nil {
 		return err
 	}
-	return r.closed(ctx, &d, open)
+	return r.checkClosed(ctx, &d, open)
 }
 
 func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
@@ -95,13 +94,12 @@ func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
 	return head[:n], nil
 }
 
-// entries checks all entries of the document, or a sample of them.
 func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if err := r.survey(ctx, open); err != nil || r.isForeign() {
 		return err
 	}
 	if r.l.Sample < 0 {
-		err := r.each(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
+		err := r.eachExisting(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
 		r.othersHashed()
 		return err
 	}
@@ -125,9 +123,9 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 		r.newest = make(map[key]int)
 	}
 	limit := resourcesync.DatetimeOf(r.l.Now().Add(clockSkew))
-	err := r.decoded(ctx, open, func(e *entry) error {
+	err := r.readAgain(ctx, open, func(e *entry) error {
 		if r.newest != nil {
-			r.newest[r.keys.of(e.Loc)] = e.Line
+			r.newest[r.keys.hash(e.Loc)] = e.Line
 		}
 		for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, e.At, e.From, e.Completed, e.Until} {
 			r.notFuture(d, limit, e.Line)
@@ -140,12 +138,12 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	}
 	const id = "quirk-32-local-time-as-utc"
 	if rule := r.active(id, r.kind); rule != nil && r.future > 0 {
-		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("datetimes that lie in the future: %d, the first one here", r.future)})
+		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("%d datetimes lie in the future; this is the first one", r.future)})
 	}
 	return err
 }
 
-// clockSkew is the difference between two clocks that is not reported.
+// clockSkew is how far a datetime may be in the future without a finding.
 const clockSkew = 5 * time.Minute
 
 func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
@@ -157,7 +155,7 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries at random. All have the same probability.
+// sample chooses entries at random, each with the same probability.
 func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
@@ -165,7 +163,7 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	most := cmp.Or(r.l.Sample, DefaultSample)
 	var chosen []entry
 	n := 0
-	err := r.each(ctx, open, func(e *entry) error {
+	err := r.eachExisting(ctx, open, func(e *entry) error {
 		n++
 		if len(chosen) < most {
 			chosen = append(chosen, *e)
@@ -178,24 +176,24 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f for each entry whose resource should exist as the entry describes. If a
-// resource has several changes, only the last one counts, and f is not called if that
-// is a deletion.
-func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
-	return r.decoded(ctx, open, func(e *entry) error {
+// eachExisting calls f for each entry whose resource should exist as the entry describes.
+// If a resource has several changes, only the last one counts, and f is not called if the
+// last change is a deletion.
+func (r *liveRun) eachExisting(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+	return r.readAgain(ctx, open, func(e *entry) error {
 		switch {
 		case !isHTTP(e.Loc), e.Change == resourcesync.Deleted:
 			return nil
-		case r.newest != nil && r.newest[r.keys.of(e.Loc)] != e.Line:
+		case r.newest != nil && r.newest[r.keys.hash(e.Loc)] != e.Line:
 			return nil
 		}
 		return f(e)
 	})
 }
 
-// decoded reads the document again and calls f for each entry. It reports no findings,
+// readAgain reads the document again and calls f for each entry. It reports no findings,
 // because they were reported when the document was read before.
-func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+func (r *liveRun) readAgain(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {
 		return err
@@ -226,8 +224,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached handles an error of requesting a URI in the document. If the server is the
-// cause, the error becomes a finding. An error is returned only if ctx is done.
+// unreached handles the error err of a request for a URI in the document. If the server
+// caused err, it becomes a finding. unreached returns an error only if ctx is done.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -245,8 +243,8 @@ func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err erro
 	return nil
 }
 
-// isOurs reports whether a request failed because of our own restrictions, and not
-// because of the server.
+// isOurs reports whether a request failed because of limits of the client, and not because
+// of the server.
 func isOurs(err error) bool {
 	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
 }

@@ -17,7 +17,7 @@ const mostListedLinks = 8
 // thing is the description of what should be at a URI: the resource of an entry, or the
 // target of a link.
 type thing struct {
-	uri, what           string // the field what is the name for messages
+	uri, label          string // label is the name of the thing in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -29,7 +29,6 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests the resource of an entry and compares it with the entry.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -60,8 +59,8 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent has the usual media types of content. They do not say how a patch of such a
-// type is applied.
+// ofContent has usual media types of content. Such a type does not say how a patch is
+// applied.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
@@ -69,8 +68,8 @@ var ofContent = map[string]bool{
 }
 
 // patchType checks whether the media type of a patch says how the patch is applied.
-// Whether the patch really yields the next version cannot be checked, since servers no
-// longer have the previous version.
+// It cannot check whether the patch yields the next version, since servers no longer have
+// the previous version.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -91,8 +90,8 @@ func (r *liveRun) needsBody(e *entry, t *thing) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests the target of a link in an entry and compares it with the
-// attributes of the link. main is the resource of the entry.
+// checkLink requests the target of a link in an entry and compares it with the attributes
+// of the link. main is the response for the resource of the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
@@ -106,8 +105,6 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-// compare reports differences between the attributes of an entry or link and the
-// response.
 func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
@@ -116,7 +113,7 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	r.fixity(e, t, got)
 	if rule := r.active("type-matches-content-type", r.kind); rule != nil {
 		if served := got.header.Get("Content-Type"); t.mediaType != "" && served != "" && essence(t.mediaType) != essence(served) {
-			r.atEntry(rule, e, "%s is served as %q; the type stated is %q", t.what, served, t.mediaType)
+			r.atEntry(rule, e, "%s is served as %q; the type stated is %q", t.label, served, t.mediaType)
 		}
 	}
 }
@@ -137,9 +134,9 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding of a response with the stated encoding. The
-// request asked for no content coding. So if a server varies the coding by request, a
-// response without one proves nothing.
+// coding compares the content coding of a response with the stated encoding. The request
+// accepted no content coding. So if the server chooses the coding by the request, a
+// response without a coding proves nothing.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -148,7 +145,7 @@ func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	}
 	negotiated := headerHas(got.header, "Vary", "accept-encoding") || headerHas(got.header, "Vary", "*")
 	if got.coding != "" || !negotiated {
-		r.atEntry(rule, e, "%s is served with Content-Encoding %q; the encoding stated is %q", t.what, got.coding, t.encoding)
+		r.atEntry(rule, e, "%s is served with Content-Encoding %q; the encoding stated is %q", t.label, got.coding, t.encoding)
 	}
 }
 
@@ -166,12 +163,12 @@ func headerHas(h http.Header, field, want string) bool {
 }
 
 // fixity compares the stated length and digests with the bytes in the stated content
-// coding. If the response has another coding, it only reports whether length and
+// coding. If the response has another coding, fixity only reports whether length and
 // digests match the bytes as they were sent.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
-		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.what, got.length, t.length.Int64())
+		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.label, got.length, t.length.Int64())
 	}
 	if !got.read {
 		if stated == got.coding {
@@ -194,7 +191,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 	r.octets(e, t, right.n)
 	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
-		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.hasher.Digests(), t.digests)
+		r.atEntry(rule, e, "%s has the hash %q; the hash stated is %q", t.label, right.hasher.Digests(), t.digests)
 	}
 	if got.coding == "" || !r.otherCoding(e, t, got, other) {
 		r.countHash(t, right.holds(t.digests))
@@ -205,12 +202,12 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 // §4.4).
 func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
-		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.what, n, t.length.Int64())
+		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.label, n, t.length.Int64())
 	}
 }
 
-// otherCoding reports whether the stated length and digests match the bytes in another
-// content coding than the stated one. If so, it makes a finding.
+// otherCoding makes a finding if the stated length and digests match the bytes in another
+// content coding than the stated one, and reports whether it did.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
@@ -220,7 +217,7 @@ func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bo
 		how = "with Content-Encoding " + got.coding
 	}
 	if rule := r.active("quirk-51-coding-and-fixity", r.kind); rule != nil {
-		r.atEntry(rule, e, "length and hash are those of %s %s; the encoding stated is %q", t.what, how, t.encoding)
+		r.atEntry(rule, e, "length and hash are those of %s %s; the encoding stated is %q", t.label, how, t.encoding)
 	}
 	return true
 }
@@ -234,8 +231,8 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 	}
 }
 
-// fewestHashes is the number of compared hashes from which on a finding says that most
-// of them are wrong.
+// fewestHashes is the number of hashes that must have been compared before a finding says
+// that most of them are wrong.
 const fewestHashes = 3
 
 // othersHashed makes a finding if most of the compared hashes in the document are not
@@ -243,7 +240,7 @@ const fewestHashes = 3
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
-		r.atRoot(rule, "of %d hashes that were compared, %d are not those of what is served", r.hashed, r.failed)
+		r.atRoot(rule, "of %d hashes that were compared, %d are not those of the bytes served", r.hashed, r.failed)
 	}
 }
 
@@ -262,8 +259,8 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// Values of Accept for which a server that negotiates formats sends something else
-	// than for */*.
+	// Values of Accept for which a server that negotiates formats sends another format than
+	// for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
@@ -294,20 +291,20 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 		}
 		switch {
 		case differs && !always && changes != nil:
-			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.what)
+			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.label)
 		case !differs && t.hasFixity() && varies != nil:
-			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.what, accept)
+			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.label, accept)
 		}
 		return nil
 	}
 	if always && changes != nil {
-		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.what)
+		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.label)
 	}
 	return nil
 }
 
-// differs requests a resource again and reports whether its bytes have changed. If the
-// server responds with an error, they count as unchanged.
+// differs requests a resource again and reports whether its bytes have changed. It returns
+// false if the server responds with an error.
 func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {

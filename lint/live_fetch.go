@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// mostBody is the largest number of bytes that are read of a resource.
+// mostBody is the largest number of bytes that are read from the body of one response.
 const mostBody = 1 << 30
 
 // fetched has the response of the server to a request for a resource.
@@ -26,7 +26,7 @@ type fetched struct {
 
 	read    bool       // the body of the response was read
 	served  *bytesSeen // the bytes of the body as they were sent; nil if the body was not read
-	decoded *bytesSeen // the decoded bytes of the body; the same as served if the response has no content coding
+	decoded *bytesSeen // the decoded bytes of the body; equal to the field served if the response has no content coding
 	opaque  bool       // the bytes of the body could not be decoded
 }
 
@@ -51,8 +51,8 @@ func (b *bytesSeen) Write(p []byte) (int, error) {
 func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
 // get requests a resource. It reads the body if the parameter body is true or if the
-// response does not state the length. Then it computes a hash of the body for each
-// algorithm that occurs in the digests of want.
+// response does not state the length. Of a body that it reads, it computes a hash for each
+// algorithm in the digests of want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body of a response and computes its hashes. It returns only errors of
-// the transfer; an error of decoding sets opaque.
+// take reads the body of a response and computes its hashes. It returns only errors of the
+// transfer; an error of decoding sets f.opaque.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	f.served = newBytesSeen(algs)
 	f.decoded = f.served

@@ -24,29 +24,29 @@ func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	t := essence(contentType)
 	isGzip := packed && (t == "application/gzip" || t == "application/x-gzip")
 	if packed && !isGzip && codingOf(a.Header) == "" {
-		r.habit("quirk-12-gzip-undeclared", "the body is compressed with gzip, and Content-Type is %q without Content-Encoding", contentType)
+		r.reportResponse("quirk-12-gzip-undeclared", "the body is compressed with gzip, and Content-Type is %q without Content-Encoding", contentType)
 	}
 	if !isGzip && !isXML(contentType) {
-		r.habit("quirk-13-media-type", "the document is served with Content-Type %q", contentType)
+		r.reportResponse("quirk-13-media-type", "the document is served with Content-Type %q", contentType)
 	}
 	if isOpen(d) {
 		if kept := freshness(a.Header, r.l.Now()); kept > 0 {
-			r.habit("quirk-36-stale-cache", "this list is still written to, and caches may serve a copy for %v: Cache-Control is %q, Expires %q",
+			r.reportResponse("quirk-36-stale-cache", "changes may still be added to this list, but caches may serve an old copy for %v: Cache-Control is %q, Expires %q",
 				kept, strings.Join(a.Header.Values("Cache-Control"), ", "), a.Header.Get("Expires"))
 		}
 	}
 	if v := a.Header.Get("Last-Modified"); v != "" {
 		if _, err := http.ParseTime(v); err != nil {
-			r.habit("quirk-60-http-dates", "Last-Modified is %q, which is no HTTP date", v)
+			r.reportResponse("quirk-60-http-dates", "Last-Modified is %q, which is no HTTP date", v)
 		}
 	}
 	if v := a.Header.Get("Etag"); v != "" && !isETag(v) {
-		r.habit("quirk-60-http-dates", "ETag is %q; expected it in quotes", v)
+		r.reportResponse("quirk-60-http-dates", "ETag is %q; expected it in quotes", v)
 	}
 }
 
-// habit makes a finding about the whole response, if the given rule is checked.
-func (r *liveRun) habit(id, format string, args ...any) {
+// reportResponse makes a finding about the whole response, if the given rule is checked.
+func (r *liveRun) reportResponse(id, format string, args ...any) {
 	if rule := r.active(id, r.kind); rule != nil {
 		r.report(rule, Finding{Message: fmt.Sprintf(format, args...)})
 	}
@@ -59,7 +59,6 @@ func isXML(contentType string) bool {
 	return err == nil && t == "application/xml" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
-// codingOf returns the content coding of a response; "" if it has none.
 func codingOf(h http.Header) string {
 	c := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
 	if c == "identity" {
@@ -111,9 +110,9 @@ func freshness(h http.Header, now time.Time) time.Duration {
 	return max(expires.Sub(now).Round(time.Second), 0)
 }
 
-// closed requests a document again if it is closed (has until), and makes a finding if
-// its bytes differ, since a closed document must not change (1.1 §12.1).
-func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
+// checkClosed requests a document again if it has the attribute "until", and makes a
+// finding if its bytes differ, since a closed document must not change (1.1 §12.1).
+func (r *liveRun) checkClosed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
 	rule := r.active("until-closes-document", r.kind)
 	if rule == nil || d.Until.IsZero() {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // WellKnown returns the well-known URI of the Source Description on the host of the
-// given URI (1.1 §6.3.2), or "" if that is not an HTTP URI.
+// given URI (1.1 §6.3.2), or "" if the given URI is not an HTTP URI.
 func WellKnown(uri string) string {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -27,9 +27,9 @@ func WellKnown(uri string) string {
 // requested.
 const mostTargets = 20
 
-// HTML checks where those links of a page lead that should lead to a Capability List
-// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the
-// page, after redirects. The error is that of src or of ctx.
+// HTML checks that the links of a page with rel="resourcesync" lead to a Capability List
+// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the page,
+// after redirects. HTML returns an error only if reading src fails or ctx is done.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -39,17 +39,17 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
-// LinkHeader checks where those links in the header of a response lead that should lead
-// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. The
-// error is that of ctx.
+// LinkHeader checks that the links with rel="resourcesync" in the header of a response lead
+// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. It
+// returns an error only if ctx is done.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
 	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
 }
 
-// targets checks that those of the given links that have the relation RelSource lead to
-// Capability Lists. It reports whether there are such links.
+// targets checks that the links with the relation RelSource lead to Capability Lists. It
+// reports whether there are such links.
 func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
 	rule := r.active(id, r.kind)
 	n := 0
@@ -101,8 +101,8 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt requests a document and returns its header. It reads the entries only if the
-// header may come after them.
+// headerAt requests a document and returns its header. It reads the entries only if no
+// rs:md comes before them.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Enough = func(_ *document.Document, md bool) bool { return md }
@@ -117,9 +117,9 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	return d.Header, nil
 }
 
-// Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
-// and that no Sitemap line in robots.txt names the document, since such lines are for
-// search engines. The error is that of ctx.
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2), and
+// that no Sitemap line in robots.txt names the document, since such lines are for search
+// engines. It returns an error only if ctx is done.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {
@@ -142,24 +142,24 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	case err == nil && h.Capability == want:
 		return nil
 	case err == nil:
-		err = fmt.Errorf("its capability is %q", h.Capability)
+		err = fmt.Errorf("the document there has the capability %q", h.Capability)
 	}
 	if r.profile == ProfileDLib {
 		r.kind = "capabilitylist"
-		r.habit("dlib-discovery", "there is no Capability List at %s: %v", uri, err)
+		r.reportResponse("dlib-discovery", "there is no Capability List at %s: %v", uri, err)
 		return nil
 	}
-	r.habit("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
+	r.reportResponse("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
 	if errors.Is(err, fetch.Temporary) {
 		return nil // nobody knows
 	}
 	return r.elsewhere(ctx, d)
 }
 
-// NoSource reports that there is no Source at the given URI (1.1 §6.3). message has the
-// places that were examined for it.
+// NoSource reports that there is no Source at the given URI (1.1 §6.3). message lists the
+// URIs that were searched.
 func (l *Live) NoSource(uri, message string) {
-	l.run(uri, "", "description").habit("source-description-published", "%s", message)
+	l.run(uri, "", "description").reportResponse("source-description-published", "%s", message)
 }
 
 // offered checks that no Sitemap line of the host's robots.txt, which is for search
@@ -185,14 +185,14 @@ func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 		return ctx.Err()
 	}
 	if slices.Contains(targets, d.URI) || slices.Contains(targets, a.URL) {
-		r.report(rule, Finding{Message: fmt.Sprintf("a Sitemap line offers %q to search engines, and it has elements of ResourceSync", d.URI)})
+		r.report(rule, Finding{Message: fmt.Sprintf("a Sitemap line offers %q to search engines, but the document has elements of ResourceSync", d.URI)})
 	}
 	return nil
 }
 
-// mostUp is the largest number of links up and index that are followed from a document.
-// Four links lead from a part of a list to its index, to the Capability List, to the
-// Source Description and to the index of that.
+// mostUp is the largest number of links with rel="up" or rel="index" that are followed from
+// a document. Four links lead from a part of a list to its index, to the Capability List,
+// to the Source Description and to the index of the Source Description.
 const mostUp = 4
 
 // elsewhere searches for the Source Description by following links, starting with the
@@ -202,7 +202,7 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 	capability := d.Capability
 	for n := 0; capability != resourcesync.CapabilityDescription; n++ {
 		if up == "" || n == mostUp {
-			r.habit("source-description-published", "neither the well-known URI nor the links up from %q lead to a Source Description", d.URI)
+			r.reportResponse("source-description-published", "neither the well-known URI nor the links up from %q lead to a Source Description", d.URI)
 			return nil
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
@@ -221,6 +221,6 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 		}
 		at, up, capability = whole, h.Link(resourcesync.RelUp), h.Capability
 	}
-	r.habit("quirk-14-description-elsewhere", "the Source Description is at %s", at)
+	r.reportResponse("quirk-14-description-elsewhere", "the Source Description is at %s", at)
 	return nil
 }

@@ -30,9 +30,9 @@ func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (o
 	return rep, err
 }
 
-// ResourceMapDocument checks a single document with the rules of [ProfileORE]. The
-// document is a page, a feed, a Sitemap or a Resource Map. The error is one of reading
-// the document.
+// ResourceMapDocument checks a single document with the rules of [ProfileORE]. The document
+// is a page, a feed, a Sitemap or a Resource Map. An error means that the document could
+// not be read.
 func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	r.profile = ProfileORE
@@ -50,7 +50,6 @@ func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Re
 	return err
 }
 
-// problem makes a finding of a problem that the search for Resource Maps reports.
 func (r *run) problem(p ore.Problem) {
 	if rule := book().byID[p.Rule]; rule != nil && r.wants(rule) {
 		r.emit(Finding{Rule: rule.ID, Level: rule.Level, URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})

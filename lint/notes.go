@@ -10,9 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly is the largest number of notes that are kept until it is known to which
-// entry they belong, and of which kind the document is. If there are more, all of them
-// count as notes about the root.
+// mostEarly is the largest number of notes that are kept until their entry and the kind of
+// the document are known. If there are more, all of them count as notes about the root.
 const mostEarly = 10_000
 
 // note keeps a note of the Decoder until it is known to which entry the note belongs.
@@ -42,9 +41,9 @@ func (r *run) noteRoot(n resourcesync.Note) {
 	r.translate(n, "")
 }
 
-// decidesToo has, for a rule that the Decoder checks, the equivalent rules of other
-// editions and other kinds of document. A note of the Decoder about the first rule
-// shows that the others are violated too.
+// decidesToo maps a rule that the Decoder checks to the equivalent rules of other editions
+// and other kinds of document. A document that violates the first rule also violates the
+// equivalent rules.
 var decidesToo = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},
@@ -69,7 +68,7 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 }
 
 // noteQuirk makes a finding about a known deviation from the standard, unless the
-// deviation is normal in the profile, or the response is needed to judge it.
+// deviation is normal in the profile, or only the server's response can show it.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
@@ -90,10 +89,9 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule makes a finding about a rule that a note of the Decoder names, if the rule
-// is checked. The Decoder must check the family of the rule, or the note must be about
-// the form of a draft. A note about something legal makes no finding about a rule of
-// level Error.
+// noteRule makes a finding about the rule that a note names, if the rule is checked. Either
+// the Decoder must check the family of the rule, or the note must be about the form of a
+// draft. A note about something legal makes no finding of level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -112,7 +110,6 @@ var aboutSitemap = map[string]bool{
 	"lastmod-w3cdtf": true, "lastmod-utc-recommended": true, "changefreq-values": true,
 }
 
-// badEntry makes findings about an entry that the Decoder could not use.
 func (r *run) badEntry(err error) {
 	r.flushNotes(r.entry)
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
@@ -131,7 +128,6 @@ func (r *run) badEntry(err error) {
 	}
 }
 
-// broken makes findings about the error that ended the reading of the document.
 func (r *run) broken(err error, in *input) {
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
 	if !ok {

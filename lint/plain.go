@@ -13,8 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// HTML checks the form of those links of a page that should lead to a Capability List
-// (1.1 §6.3.3). The error is one of reading the page.
+// HTML checks the links of a page that seem to be meant for a Capability List: they must
+// have the right relation and be in the head (1.1 §6.3.3). An error means that the page
+// could not be read.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -34,8 +35,8 @@ func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	return err
 }
 
-// LinkHeader checks the form of those links in the header of a response that should
-// lead to a Capability List (1.1 §6.3.3). values are the values of the Link headers.
+// LinkHeader checks the relation of the links in the header of a response that seem to be
+// meant for a Capability List (1.1 §6.3.3). values are the values of the Link headers.
 func (c *Checker) LinkHeader(uri string, values []string) {
 	r := newRun(c, uri)
 	rule := r.active("http-link-rel-resourcesync", "http")
@@ -54,9 +55,9 @@ func misnamed(l *weblink.Link) string {
 }
 
 // isMisnamed reports whether a link seems to be meant for a Capability List, but does
-// not have the relation RelSource. The sign is another spelling of that relation or of
-// "Capability List", such as "resource-sync" or "CapabilityList", or a target with the
-// file name of a Capability List, such as caps.xml.
+// not have the relation RelSource. Such a link has a relation like "resource-sync" or
+// "CapabilityList", or leads to a file with the name of a Capability List, such as
+// caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
@@ -85,7 +86,7 @@ func squeezed(s string) string {
 const mostRobots = 500 << 10
 
 // Robots checks the Sitemap lines in a robots.txt (1.1 §6.3.4). It returns the URLs in
-// these lines, in order. The error is one of reading.
+// these lines, in order. An error means that the file could not be read.
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -98,7 +99,7 @@ func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]stri
 	for _, l := range lines {
 		targets = append(targets, l.URI)
 		if rule != nil && !l.Exact {
-			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf("expected Sitemap: and a whole URI, there is %q", l.Text)})
+			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf(`expected "Sitemap: " and an absolute URI, got %q`, l.Text)})
 		}
 	}
 	return targets, nil

@@ -37,9 +37,9 @@ var quirks = map[int]check{
 	58: {entry: quirkFileURI},
 }
 
-// quirkNewestFirst reports changes in reverse order: more entries are earlier than the
-// previous entry than later. Documents of the proposal of 2013 are not checked, since
-// that order is normal there.
+// quirkNewestFirst reports changes in reverse order: more entries are before the time of
+// the previous entry than after it. Documents of the proposal of 2013 are not checked,
+// since reverse order is normal there.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -63,25 +63,25 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 		},
 		end: func() {
 			if back > forward {
-				r.atRoot(rule, "the changes are listed newest first: in %d of %d steps the next one is earlier", back, back+forward)
+				r.atRoot(rule, "the changes are listed newest first: in %d of %d steps to the next entry the time goes back", back, back+forward)
 			}
 		},
 	}
 }
 
-// quirkDeletionWithBytes reports deletions with a hash or length, which can only be
-// that of the deleted bytes.
+// quirkDeletionWithBytes reports deletions with a hash or length, which can only describe
+// the deleted bytes.
 func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
 	if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
-		r.atEntry(rule, e, "the deletion has hash or length of what is gone")
+		r.atEntry(rule, e, "the deletion has the hash or length of the deleted bytes")
 	}
 }
 
 // quirkResourceRepeated reports resources with two entries in one document. Readers use
 // the last one.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
-	return repeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
-		r.atEntry(rule, e, "the resource is in line %d as well", first)
+	return findRepeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
+		r.atEntry(rule, e, "the resource is also in line %d", first)
 	})
 }
 

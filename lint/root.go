@@ -7,14 +7,12 @@ import (
 	"instep/resourcesync"
 )
 
-// rootMetadata checks that the root has an rs:md (1.1 §7).
 func rootMetadata(r *run, rule *Rule) {
 	if !r.seen.Metadata && !r.isSitemap() {
 		r.atRoot(rule, "the root has no rs:md, so that nothing says what the document is for")
 	}
 }
 
-// rootCapability checks that the rs:md of the root has a capability (1.1 §7).
 func rootCapability(r *run, rule *Rule) {
 	if r.seen.Metadata && r.header.Capability == "" {
 		r.atRoot(rule, "the rs:md of the root has no capability")
@@ -49,7 +47,7 @@ func descriptionEntry(r *run, rule *Rule, e *entry) {
 		r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it has none", want)
 	case e.Capability != want:
 		r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
-	case e.was("entry-capability-case"):
+	case e.hasNote("entry-capability-case"):
 		r.atEntry(rule, e, "expected capability=%q in exactly this spelling", want)
 	}
 }
@@ -71,8 +69,7 @@ func archiveCapability(r *run, rule *Rule) steps {
 	}
 }
 
-// nearArchive returns the capability of archives of which c is a misspelling, or "" if
-// there is none.
+// nearArchive returns the capability of archives that c misspells, or "" if there is none.
 func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	if c == "" || c.Known() {
 		return ""
@@ -92,8 +89,8 @@ func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	return ""
 }
 
-// rootTimeRequired checks that the root of a snapshot has the attribute at, and that
-// the root of a document of changes has from (1.1 App. A).
+// rootTimeRequired checks that the root of a snapshot has the attribute "at", and that the
+// root of a document of changes has "from" (1.1 App. A).
 func rootTimeRequired(r *run, rule *Rule) {
 	name, value := "at", r.header.At
 	if rule.Family == "from-required" {
@@ -125,8 +122,8 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 	return [4]namedTime{{"at", m.At}, {"completed", m.Completed}, {"from", m.From}, {"until", m.Until}}
 }
 
-// rootTimeScope checks that only snapshots have the attributes at and completed, and
-// that only documents of changes have from and until (1.1 §7, App. A Table 4).
+// rootTimeScope checks that only snapshots have the attributes "at" and "completed", and
+// that only documents of changes have "from" and "until" (1.1 §7, App. A Table 4).
 func rootTimeScope(r *run, rule *Rule) {
 	for _, t := range timesOf(&r.header.Metadata) {
 		if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
@@ -135,8 +132,8 @@ func rootTimeScope(r *run, rule *Rule) {
 	}
 }
 
-// rootTimeUndefined checks that the root has no attributes of time in the documents for
-// which the standard defines none.
+// rootTimeUndefined checks that the root has no attributes of time in a document for which
+// the standard defines no such attributes.
 func rootTimeUndefined(r *run, rule *Rule) {
 	for _, t := range timesOf(&r.header.Metadata) {
 		if r.rootHas(t) {
@@ -153,7 +150,7 @@ func noSuchIndex(r *run, rule *Rule) {
 }
 
 // upRequired checks that the root links to the document above it (1.1 §6.2). In the
-// proposal of 2013 the relation of that link is top, and not up.
+// proposal of 2013 the relation of that link is "top", and not "up".
 func upRequired(r *run, rule *Rule) {
 	if r.header.Link(resourcesync.RelUp) != "" {
 		return
@@ -167,7 +164,6 @@ func upRequired(r *run, rule *Rule) {
 	r.atRoot(rule, "the root has no rs:ln rel=%q to the %s", rel, where)
 }
 
-// upSingle checks that the root links to only one document above it (1.1 §6.2).
 func upSingle(r *run, rule *Rule) {
 	if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
 		r.atRoot(rule, "the root has %d links with rel=\"up\"; expected one", n)
@@ -222,7 +218,7 @@ func dlibCapability(r *run, rule *Rule) {
 
 // dlibModified checks that the root of a document of the proposal of 2013 has the time
 // at which the document was written. In snapshots the Decoder reads that time as the
-// attribute at.
+// attribute "at".
 func dlibModified(r *run, rule *Rule) {
 	if !r.seen.Metadata || !r.header.At.IsZero() {
 		return

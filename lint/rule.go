@@ -46,7 +46,7 @@ func (r *Rule) In(p Profile) bool {
 		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
 	case Profile10, ProfileArchives:
 		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
-	case ProfileMid2013: // the drafts of mid-2013 have the attribute modified instead of at and from
+	case ProfileMid2013: // the drafts of mid-2013 have the attribute "modified" instead of "at" and "from"
 		return (r.Version == "1.0" || r.Version == "both") && !strings.HasSuffix(r.ID, "-at-required") && !strings.HasSuffix(r.ID, "-from-required")
 	}
 	return r.Version == string(p)
@@ -84,7 +84,7 @@ var book = sync.OnceValue(func() rulebook {
 })
 
 // Rules returns the catalogue of rules: first the rules of all editions, in the order
-// of the standard, and then those about quirks (known habits of existing Sources).
+// of the standard, and then those about quirks (known deviations of existing Sources).
 func Rules() []Rule { return slices.Clone(book().rules) }
 
 // Lookup returns the rule with the given id.

@@ -11,7 +11,6 @@ import (
 	"instep/resourcesync"
 )
 
-// run checks one document.
 type run struct {
 	c        *Checker
 	uri      string
@@ -44,9 +43,9 @@ type entry struct {
 	noted  []string // the ids of the rules about which the Decoder sent a note for this entry
 }
 
-// was reports whether the Decoder sent a note for this entry about one of the given
+// hasNote reports whether the Decoder sent a note for this entry about one of the given
 // rules.
-func (e *entry) was(rules ...string) bool {
+func (e *entry) hasNote(rules ...string) bool {
 	return slices.ContainsFunc(e.noted, func(rule string) bool { return slices.Contains(rules, rule) })
 }
 
@@ -62,7 +61,6 @@ func newRun(c *Checker, uri string) *run {
 	return r
 }
 
-// read checks the document that src yields.
 func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	in := newInput(ctx, src)
 	r.dec = resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits), resourcesync.WithNotes(r.note))
@@ -72,7 +70,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // without an rs:md so far, there may be one after the entries, which were not read
+		if r.seen.Metadata { // if there is no rs:md so far, one may come after the entries, which were not all read
 			r.end()
 		}
 	case err != nil:
@@ -93,7 +91,7 @@ func (r *run) decode(in *input) error {
 	}
 	r.parsed = true
 	if !r.dec.SeenRoot().Metadata {
-		if header, err = r.ahead(in, header); err != nil {
+		if header, err = r.lookAhead(in, header); err != nil {
 			return err
 		}
 	}
@@ -121,15 +119,15 @@ func (r *run) decode(in *input) error {
 	}
 	r.header, err = r.dec.Header()
 	r.seen = r.dec.SeenRoot()
-	r.foreign()
+	r.dropForeign()
 	r.flushNotes(nil)
 	return err
 }
 
-// ahead finds an rs:md that comes after the entries. If the input can seek, it reads the
-// document to its end, returns the complete header, and seeks back. Otherwise it returns
-// the given header, which has no rs:md, so that the kind of the document is unknown.
-func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
+// lookAhead finds an rs:md that comes after the entries. If the input can seek, it reads
+// the document to its end, returns the complete header, and seeks back. Otherwise it
+// returns the given header, which has no rs:md, so that the kind of the document is unknown.
+func (r *run) lookAhead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
 	src, ok := in.r.(io.Seeker)
 	if !ok || in.start < 0 {
 		return header, nil
@@ -157,8 +155,8 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle determines from the header of the document by which edition's rules it is
-// checked, and its kind.
+// settle determines, from the header of the document, the kind of the document and the
+// edition whose rules are checked.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -168,7 +166,7 @@ func (r *run) settle(h *resourcesync.Header) {
 		r.otherRoot()
 		return
 	}
-	r.foreign()
+	r.dropForeign()
 	r.readKind = r.kind()
 	r.begin()
 	r.flushNotes(nil)
@@ -187,9 +185,9 @@ func (r *run) otherRoot() {
 	r.early = nil
 }
 
-// foreign removes rs:md and rs:ln from the header if they are in the namespace that was
+// dropForeign removes rs:md and rs:ln from the header if they are in the namespace that was
 // proposed in 2013, unless the document is checked by the rules of that proposal.
-func (r *run) foreign() {
+func (r *run) dropForeign() {
 	if !r.isForeign() {
 		return
 	}
@@ -214,9 +212,9 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document for which rules are selected: usually the kind
-// that the document states, but the one that the caller expects if the two differ. It
-// returns "" if both are unknown.
+// kind returns the kind of the document for which rules are selected: the kind that the
+// caller expects if it differs from the kind that the document states, and otherwise the
+// stated kind. It returns "" if both are unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -238,10 +236,8 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
 }
 
-// isSitemap reports whether the caller expects a plain Sitemap.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
-// finish fills the remaining fields of the Document and returns it.
 func (r *run) finish() Document {
 	h := &r.header
 	d := &r.doc
@@ -266,8 +262,8 @@ func (r *run) active(id string, kind string) *Rule {
 }
 
 // wants reports whether a rule is checked. Rules that follow only indirectly from the
-// standard are checked if Checker.Derived is set. Without it only those of level Error
-// are: a relative URI or a length of "43 bytes" is wrong in any case.
+// standard are checked if Checker.Derived is set. Otherwise only the rules of level Error
+// among them are checked: a relative URI or a length of "43 bytes" is wrong in any case.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false
@@ -275,8 +271,8 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report adds the rule and the document to a finding, and reports it. If it is not known
-// yet whether the rule applies, it stores the finding until then.
+// report adds the rule and the document to a finding, and reports it. If the rule depends on
+// the edition, which is not known yet, it stores the finding until then.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {
@@ -292,12 +288,10 @@ func (r *run) emit(f Finding) {
 	}
 }
 
-// atRoot reports a finding about the root element.
 func (r *run) atRoot(rule *Rule, format string, args ...any) {
 	r.report(rule, Finding{Line: r.seen.Line, Column: r.seen.Column, Message: fmt.Sprintf(format, args...)})
 }
 
-// atEntry reports a finding about an entry.
 func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 	r.report(rule, Finding{Line: e.Line, Column: e.column, Entry: e.Loc, Message: fmt.Sprintf(format, args...)})
 }
@@ -307,7 +301,7 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // the error with which reading the document has failed, which is not a finding
+	err  error // error of reading the document, which is not a finding
 	head []byte
 
 	ended bool // whether r was read to its end

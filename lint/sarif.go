@@ -20,7 +20,7 @@ type SARIF struct {
 	index   map[string]int // the index of each rule in the list of rules that have occurred
 	met     []string
 	trouble []sarifNotification
-	more    int // the number of failures above the limit, which are not in the log
+	more    int // number of failures above maxTroubles, which are not in the log
 }
 
 // NewSARIF returns a writer for one log. version is the version of the program.

@@ -8,13 +8,13 @@ import (
 	"instep/resourcesync"
 )
 
-// WithSite sets the site of a Sitemap: the URL of the host whose robots.txt, for example,
-// names the Sitemap for search engines. The Sitemap may then list all URLs below that,
-// and not only those in its own directory.
+// WithSite sets the site of a Sitemap, for example the URL of the host whose robots.txt
+// names the Sitemap. The Sitemap may then list all URLs below the site, and not only those
+// in its own directory.
 func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
 
 // sitemapElements checks that a Sitemap for search engines is plain: that it has no
-// elements of ResourceSync. It reports one finding for all of them.
+// elements of ResourceSync. It makes one finding for the whole Sitemap.
 func sitemapElements(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -36,7 +36,7 @@ func sitemapElements(r *run, rule *Rule) steps {
 
 // sitemapForeign checks that extensions of search engines, such as images, are used only
 // in the entries of a urlset. The XML schema of Sitemaps allows them nowhere else. It
-// reports only the first misplaced one.
+// reports only the first such entry.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}

@@ -8,7 +8,7 @@ import (
 )
 
 // datetimeWithin checks that the time of a change is within the interval that the root
-// states, from its attribute from to its attribute until, inclusive (1.1 §7).
+// states with its attributes "from" and "until" (1.1 §7), including both ends.
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
@@ -23,13 +23,13 @@ func datetimeWithin(r *run, rule *Rule, e *entry) {
 // entries.
 func datetimeEverywhere(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without datetime", func(e *entry) bool {
-		return e.Datetime.IsZero() && !e.was("datetime-w3cdtf")
+		return e.Datetime.IsZero() && !e.hasNote("datetime-w3cdtf")
 	})
 }
 
 // entriesHave has the kinds of document whose entries may have times, for each of two
-// rules: entry-at-completed-scope is about the attributes at and completed,
-// entry-from-until-scope about from and until (1.1 App. A Table 4, Archives §3 to §6).
+// rules: entry-at-completed-scope is about the attributes "at" and "completed",
+// entry-from-until-scope about "from" and "until" (1.1 App. A Table 4, Archives §3 to §6).
 var entriesHave = map[string]map[string]bool{
 	"entry-at-completed-scope": {
 		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
@@ -43,8 +43,8 @@ var entriesHave = map[string]map[string]bool{
 	},
 }
 
-// entryTimeScope checks that entries have the attributes at and completed, or from and
-// until, only in documents of the kinds in entriesHave.
+// entryTimeScope checks that entries have the attributes "at" and "completed", or "from" and
+// "until", only in documents of the kinds in entriesHave.
 func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
 		return steps{}
@@ -56,7 +56,7 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		times := timesOf(&e.Metadata)
 		for _, t := range times[first : first+2] {
-			if !t.value.IsZero() || e.was(t.name+"-w3cdtf") {
+			if !t.value.IsZero() || e.hasNote(t.name+"-w3cdtf") {
 				r.atEntry(rule, e, "the entry has %s, which entries of this kind of document do not have", t)
 			}
 		}
@@ -70,8 +70,8 @@ type span struct {
 	begin, end         resourcesync.Datetime
 }
 
-// spanOf returns the period that m states: for a snapshot that of the attributes "at" and
-// "completed", otherwise that of "from" and "until".
+// spanOf returns the period that m states: by the attributes "at" and "completed" of a
+// snapshot, and otherwise by "from" and "until".
 func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	if snapshot {
 		return span{"at", "completed", m.At, m.Completed}
@@ -79,15 +79,13 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	return span{"from", "until", m.From, m.Until}
 }
 
-// needsBegin checks that a period with an end has a start (1.1 App. A).
 func needsBegin(r *run, rule *Rule, e *entry) {
 	s := spanOf(&e.Metadata, rule.ID == "completed-needs-at")
-	if !s.end.IsZero() && s.begin.IsZero() && !e.was(s.beginName+"-w3cdtf") {
+	if !s.end.IsZero() && s.begin.IsZero() && !e.hasNote(s.beginName+"-w3cdtf") {
 		r.atEntry(rule, e, "the entry has %s=%q and no %s", s.endName, s.end, s.beginName)
 	}
 }
 
-// endBeforeBegin checks that no period ends before it starts (1.1 §7).
 func endBeforeBegin(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "completed-not-before-at"
 	const message = "%s %s is before %s, %s"
@@ -119,9 +117,9 @@ func entryWithinRoot(r *run, rule *Rule, e *entry) {
 }
 
 // forwardOrder checks that entries are sorted by time, oldest first (1.1 §12.1, §12.2,
-// §13.1, §13.2). It skips entries without a time. It compares each entry with the one
-// before it that has the latest time. A date without a time of day counts from its start,
-// so that it does not hide an earlier entry after it.
+// §13.1, §13.2). It ignores entries without a time, and incomplete dates that may be before
+// or after the previous time. After a finding it compares the next entry with the entry of
+// the finding.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -160,12 +158,12 @@ type key [2]uint64
 
 func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
-func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
+func (k keys) hash(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
 // changeUnique checks that no two changes of a resource have the same time (1.0 §12.1).
 // It does not report equal dates without seconds.
 func changeUnique(r *run, rule *Rule) steps {
-	return repeated(func(e *entry) string {
+	return findRepeated(func(e *entry) string {
 		if !e.LastMod.Complete() {
 			return ""
 		}

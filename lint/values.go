@@ -8,14 +8,14 @@ import (
 // not define.
 func datetimeIn10(r *run, rule *Rule, e *entry) {
 	in10 := r.profile == Profile10 || r.profile == ProfileArchives
-	if in10 && (!e.Datetime.IsZero() || e.was("datetime-w3cdtf")) {
+	if in10 && (!e.Datetime.IsZero() || e.hasNote("datetime-w3cdtf")) {
 		r.atEntry(rule, e, "datetime is an attribute of edition 1.1")
 	}
 }
 
 // table3 checks that the root has no attributes that Table 3 of the standard allows only
-// in entries (1.1 §7). It is about attributes that the Decoder reads in the root; the
-// Decoder sends notes about all others.
+// in entries (1.1 §7). It checks only attributes that the Decoder reads in the root, since
+// the Decoder sends notes about all others.
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
@@ -31,8 +31,7 @@ func table3(r *run, rule *Rule) {
 	}
 }
 
-// typeRegistered reports media types with x-, which are for private use. The finding is
-// only a hint.
+// typeRegistered reports media types that begin with x-, which are for private use.
 func typeRegistered(r *run, rule *Rule, e *entry) {
 	const message = "media type %q is not registered with IANA"
 	if isPrivateType(e.Type) {
@@ -54,7 +53,7 @@ func isPrivateName(s string) bool {
 	return len(s) > 2 && (s[0] == 'x' || s[0] == 'X') && (s[1] == '-' || s[1] == '.')
 }
 
-// pathScope checks that the attribute path, the path of a file in a package, occurs only
+// pathScope checks that the attribute "path", the path of a file in a package, occurs only
 // in manifests (1.1 §7).
 func pathScope(r *run, rule *Rule, e *entry) {
 	if r.readKind == "" || ofManifest(r.readKind) {
@@ -85,9 +84,9 @@ func pathUnique(r *run, rule *Rule) steps {
 		here := place{line: e.Line}
 		if digest := e.Digests.Strongest(); !digest.IsZero() && e.Length.Known() {
 			length, _ := e.Length.MarshalText()
-			here.bytes = k.of(digest.String() + " " + string(length))
+			here.bytes = k.hash(digest.String() + " " + string(length))
 		}
-		path := k.of(e.Path)
+		path := k.hash(e.Path)
 		first, ok := places[path]
 		switch {
 		case !ok:
@@ -98,8 +97,8 @@ func pathUnique(r *run, rule *Rule) steps {
 	}}
 }
 
-// changeScope checks that the attributes change and datetime occur only in documents that
-// list changes (1.1 §7).
+// changeScope checks that the attributes "change" and "datetime" occur only in documents
+// that list changes (1.1 §7).
 func changeScope(r *run, rule *Rule, e *entry) {
 	switch {
 	case r.readKind == "" || ofChanges(r.readKind):
@@ -112,15 +111,12 @@ func changeScope(r *run, rule *Rule, e *entry) {
 
 const zipType = "application/zip"
 
-// packageType checks that packages are ZIP files (1.1 §11.1, §13.1).
 func packageType(r *run, rule *Rule, e *entry) {
 	if e.Type != "" && essence(e.Type) != zipType {
 		r.atEntry(rule, e, "the package is of type %q; expected %s", e.Type, zipType)
 	}
 }
 
-// samePackageType checks that all packages of a dump have one format (1.1 §11.1,
-// §13.1).
 func samePackageType(r *run, rule *Rule) steps {
 	var first string
 	var line int
@@ -130,7 +126,7 @@ func samePackageType(r *run, rule *Rule) steps {
 		case first == "":
 			first, line = t, e.Line
 		case t != first:
-			r.atEntry(rule, e, "the package is of type %q, the one in line %d of type %q", t, line, first)
+			r.atEntry(rule, e, "the package is of type %q, but the package in line %d is of type %q", t, line, first)
 		}
 	}}
 }

@@ -97,8 +97,8 @@ func (b Bitstream) Open(limit int64) (io.ReadCloser, error) {
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), limit)
 }
 
-// OpenSpan is like Open, but reads from r, which has a copy of those bytes of the package
-// that Span returns.
+// OpenSpan is like Open, but reads from r, which has a copy of the bytes of the package that
+// Span describes.
 func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, limit)
@@ -119,7 +119,6 @@ func (o *opened) Read(b []byte) (int, error) {
 	return o.r.Read(b)
 }
 
-// Close gives the memberReader back, so that other bitstreams can use it.
 func (o *opened) Close() error {
 	if o.r != nil {
 		o.r.release()
@@ -164,9 +163,9 @@ type memberReader struct {
 	strict  bool
 	span    *io.SectionReader // reads the package from the local header of this member to the start of the next member
 	in      *bufio.Reader     // over span
-	data    int64             // the offset, within the bytes of span, of the end of the member's compressed bytes
+	data    int64             // the offset in span at which the member's compressed bytes end
 	from    io.Reader         // yields the member's bytes after decompression
-	deflate io.ReadCloser     // the decompressor, which is created when it is needed for the first time
+	deflate io.ReadCloser     // the decompressor, created at its first use
 	n       int64             // the number of decompressed bytes that were read
 	crc     uint32
 	err     error // the error that Read has returned and will return again
@@ -218,7 +217,6 @@ func (h *localHeader) size() int64      { return int64(binary.LittleEndian.Uint3
 func (h *localHeader) nameLength() int  { return int(binary.LittleEndian.Uint16(h[26:])) }
 func (h *localHeader) extraLength() int { return int(binary.LittleEndian.Uint16(h[28:])) }
 
-// check returns an error if a local header contradicts the directory.
 func (h *localHeader) check(m *member, name string, fields []byte) error {
 	ex, err := parseExtra(fields)
 	if err != nil {
@@ -325,7 +323,7 @@ func (r *memberReader) position() int64 {
 }
 
 // descriptor reads the data descriptor after the bytes of a member. It returns io.EOF, or
-// an error if the descriptor contradicts the directory. A descriptor may lack its
+// an error if the descriptor contradicts the directory. A descriptor may have no
 // signature, and its numbers may have 32 or 64 bits.
 func (r *memberReader) descriptor() error {
 	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))

@@ -34,7 +34,7 @@ const (
 	maxDescriptor = 24
 )
 
-// Largest values of the usual fields. They mean that the real number is in a record or
+// Largest values of the usual fields, which mean that the real number is in a record or
 // field for 64-bit numbers.
 const (
 	in64entries = math.MaxUint16
@@ -65,7 +65,7 @@ type end struct {
 // member is an entry of the directory of a ZIP file.
 type member struct {
 	name         string // as written
-	offset, next int64  // the offset of the member's local header, and the offset of what comes after the member
+	offset, next int64  // the offset of the member's local header, and the offset of the next member or of the directory
 	packed, size int64  // the number of the member's bytes when compressed and when decompressed
 	crc          uint32
 	flags        uint16
@@ -93,7 +93,6 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readEnd reads the records after the directory, at the end of the file.
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {
@@ -140,7 +139,7 @@ func (p *Package) readEnd(size int64) (end, error) {
 const smallTail = 1 << 10
 
 // tail returns the last bytes of a file: only a few if these have the end record, and
-// otherwise as many as window says.
+// otherwise window bytes.
 func (p *Package) tail(size, window int64) ([]byte, error) {
 	n := min(window, smallTail)
 	b, err := p.read(size-n, n)
@@ -150,8 +149,8 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 	return p.read(size-window, window)
 }
 
-// readEnd64 reads the end record for 64-bit numbers. It has those numbers that are too
-// large for e, the usual end record.
+// readEnd64 reads the end record for 64-bit numbers, which has the numbers that are too
+// large for the usual end record e.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
@@ -176,7 +175,6 @@ func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	return end{entries, int64(size), int64(offset), at}, nil
 }
 
-// readDirectory reads the entries of the directory.
 func (p *Package) readDirectory(e end) error {
 	switch {
 	case e.entries > uint64(p.lim.Members):
@@ -287,9 +285,9 @@ func (p *Package) checkMember(m *member, ex extra) error {
 	return nil
 }
 
-// Limits for the ratio of the decompressed to the compressed size. It must be less than
-// maxRatio for a member of more than hugeSize. It can never be more than bestRatio if
-// DEFLATE was used.
+// The ratio of a member's decompressed size to its compressed size must be less than
+// maxRatio if the member has more than hugeSize bytes. DEFLATE never has a ratio of more
+// than bestRatio.
 const (
 	hugeSize  = 1 << 30
 	maxRatio  = 200
@@ -306,7 +304,6 @@ func (p *Package) checkRatio(m *member) error {
 	return nil
 }
 
-// addName adds the name of a member to p.names. i is the index of the member.
 func (p *Package) addName(name string, i int) error {
 	plain := plainName(name)
 	if _, taken := p.names[plain]; taken {
@@ -349,8 +346,8 @@ func (p *Package) checkLayout(e end) error {
 }
 
 // checkGap checks that two records do not overlap, and that there are at most slack bytes
-// between them. The first record ends at the offset from, and the second one begins at
-// the offset to. Their names are used in the message.
+// between them. The first record ends at the offset from, and the second one begins at the
+// offset to. before and after are the names of the records in the message.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -361,7 +358,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	return nil
 }
 
-// extra has the values of those extra fields that this package uses (APPNOTE.TXT §4.5).
+// extra has the values of the extra fields that this package uses (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // 64-bit values
 	name  string // the Unicode name, or "" if the member has none
@@ -386,7 +383,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 			return ex, fmt.Errorf("the extra field %#04x occurs twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // skips the 5 bytes before the name, a version number and a checksum
+		case id == extraUnicode && n > 5: // the name comes after a version number and a checksum, which have 5 bytes
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]
@@ -394,8 +391,8 @@ func parseExtra(b []byte) (ex extra, err error) {
 	return ex, nil
 }
 
-// take replaces those of the values that say that the real number needs 64 bits. It takes
-// the real numbers from the extra field, in their order.
+// take replaces each value that is in64 by the next number in the extra field, because in64
+// means that the real number needs 64 bits.
 func (ex *extra) take(values ...*int64) error {
 	rest := ex.zip64
 	for _, v := range values {
@@ -434,7 +431,6 @@ func isPlain(name string) bool {
 		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
 }
 
-// errEncrypted is the reason why an encrypted member cannot be read.
 var errEncrypted = errors.New("the member is encrypted")
 
 type methodError struct{ method uint16 }

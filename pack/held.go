@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// heldSize is the number of bytes up to which a member is read ahead into memory. Larger
+// heldSize is the largest size in bytes of a member that is read ahead into memory. Larger
 // members are streamed.
 const heldSize = 256 << 10
 
@@ -25,11 +25,11 @@ const heldSize = 256 << 10
 // it will be streamed. Its buffers are used again for later members.
 type held struct {
 	m     *Member
-	ready chan error // receives the result when the member has been read; has room for it, so that sending never blocks
+	ready chan error // receives the result of reading the member; buffered, so that sending never blocks
 
 	bytes    []byte       // the member's bytes before compression
 	packed   bytes.Buffer // the member's bytes after compression
-	deflated bool         // whether the package gets the compressed bytes, since they are fewer
+	deflated bool         // whether the compressed bytes are written, because they are fewer
 	crc      uint32
 }
 
@@ -96,7 +96,7 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // tries to read one byte more, because the reader verifies the bytes only at their end
+	var one [1]byte // reads one byte more, because the reader verifies the bytes only at their end
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
@@ -126,8 +126,8 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// The first time that the MS-DOS format can express, the first one that is too late for
-// it, and the start of the extra field for a time in UTC.
+// The first time that the MS-DOS format can express, the first time after its last one, and
+// the start of the extra field for a time in UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)

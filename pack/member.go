@@ -15,11 +15,11 @@ type Member struct {
 	// [PathOf]); a deletion has no path and no bytes. If its Length and Digests are known,
 	// the bytes from Open must match them.
 	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // this function may be called for several members at the same time
+	Open func(context.Context) (io.ReadCloser, error) // may be called for several members at the same time
 }
 
 // MemberError reports a member that could not be opened or read, or whose bytes differ from
-// its entry. In the last case it wraps a [*resourcesync.MismatchError].
+// its entry. If the bytes differ, it wraps a [*resourcesync.MismatchError].
 type MemberError struct {
 	URI string
 	Err error
@@ -28,7 +28,7 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open opens the bytes of a member. Reading them verifies them.
+// open returns a reader of the bytes of a member. The reader verifies the bytes.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
 		return nil, &MemberError{m.Loc, errors.New("the member has a path but no bytes")}

@@ -31,7 +31,7 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits are limits for reading a package. For a field that is 0, the default applies.
+// Limits are limits for reading a package. A field that is 0 has its default.
 type Limits struct {
 	Directory int64 // the size of the directory in bytes; default 16 MiB
 	Members   int   // default 100,000
@@ -182,8 +182,7 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// Ranks of names, from the standard name of the manifest to names that cannot be that of
-// a manifest.
+// Ranks of names, from the standard name of the manifest to names that no manifest has.
 const (
 	asWritten      = iota // manifest.xml, the name in the standard
 	rooted                // manifest.xml with a slash or backslash at the start

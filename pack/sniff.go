@@ -24,7 +24,7 @@ const SniffLength = 512
 
 var magic = []struct{ kind, at0 string }{
 	{KindZIP, localSignature},
-	{KindZIP, endSignature}, // the end record, with which a ZIP file without members begins
+	{KindZIP, endSignature}, // a ZIP file without members begins with the end record
 	{KindGzip, "\x1f\x8b"},
 	{KindXZ, "\xfd7zXZ\x00"},
 	{KindBzip2, "BZh"},

@@ -18,7 +18,7 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // whether no member is compressed; by default those of a text type are
+	StoreOnly bool // whether all members are stored without compression; by default members of a text type are compressed
 	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 
@@ -70,7 +70,6 @@ func (w *Writer) readers() int {
 	return min(runtime.GOMAXPROCS(0), 4)
 }
 
-// packing is the state of Write.
 type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
@@ -219,7 +218,6 @@ func levelOf(compressed bool) int {
 	return flate.NoCompression
 }
 
-// countingWriter counts the bytes that it passes to w.
 type countingWriter struct {
 	w io.Writer
 	n int64

@@ -8,7 +8,7 @@ import (
 
 var errBinary = errors.New("not a binary form that this version of the program writes")
 
-// MarshalBinary returns a binary form of the digest; it is empty for the zero value.
+// MarshalBinary returns a binary form of d, which is empty for the zero value.
 // Another version of this package may not be able to read it.
 func (d Datetime) MarshalBinary() ([]byte, error) {
 	if d.IsZero() {
@@ -39,15 +39,15 @@ func (d *Datetime) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// Bounds for Datetime.sec: before and after all times in the years 0 to 9999, in any time
-// zone.
+// Every time in the years 0 to 9999, in any time zone, lies between firstSecond and
+// lastSecond.
 var (
 	firstSecond = time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC).Unix()
 	lastSecond  = time.Date(10_000, 1, 2, 0, 0, 0, 0, time.UTC).Unix()
 )
 
-// MarshalBinary returns a binary form of the digests. It leaves out those that are absent
-// (zero). Another version of this package may not be able to read it.
+// MarshalBinary returns a binary form of the digests without the absent (zero) ones.
+// Another version of this package may not be able to read it.
 func (ds Digests) MarshalBinary() ([]byte, error) {
 	var b []byte
 	for i := range ds {

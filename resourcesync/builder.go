@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// builder appends the XML of a document to the field b. It checks every value that it
-// writes.
+// builder appends the XML of a document to its buffer b. It refuses values that the
+// standard does not allow.
 type builder struct {
 	b     []byte
-	err   error // the error for the first invalid value
+	err   error // error about the first value that is not allowed
 	rules ruleBook
-	place string // what is being written, "root" or "entry"; ids of rules contain this word
+	place string // "root" or "entry": the part of the document that is being written; rule ids such as "entry-ln-href-required" begin with it
 
 	checker foreignChecker
 }
@@ -41,7 +41,7 @@ func (w *builder) header(h *Header, plain bool) error {
 	w.b = append(w.b, ">\n"...)
 	if !plain {
 		if h.Capability == "" {
-			w.refuse("root-capability-required", "capability", "", "a document with metadata or links must say its capability")
+			w.refuse("root-capability-required", "capability", "", "a document with metadata or links must have a capability")
 		}
 		w.links("  ", h.Links)
 		w.metadata("  ", &h.Metadata)
@@ -106,7 +106,7 @@ func (w *builder) links(indent string, links []Link) {
 		w.b = append(w.b, '"')
 		w.date("modified", l.Modified)
 		if l.Pri < 0 || l.Pri > maxPri {
-			w.refuse("pri-range", "pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
+			w.refuse("pri-range", "pri", strconv.Itoa(l.Pri), "expected a number from 1 to 999999, or 0 for no priority")
 		}
 		if l.Pri > 0 {
 			w.attr("pri", strconv.Itoa(l.Pri))
@@ -117,8 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends the attributes of an rs:md or rs:ln that describe a bitstream:
-// hash, length, type, encoding and path. It leaves out absent ones.
+// representation appends the attributes that describe a representation (1.1 §7 Table 3),
+// except absent ones.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -137,7 +137,7 @@ func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path
 	}
 	w.attr("encoding", encoding)
 	if path != "" && !isPackagePath(path) {
-		w.refuse(ruleOfPath(path), "path", path, "expected one leading slash, and neither empty, . nor .. segments nor backslashes")
+		w.refuse(ruleOfPath(path), "path", path, `expected a path with one leading slash, without backslashes and without empty, "." or ".." segments`)
 	}
 	w.attr("path", path)
 }
@@ -149,7 +149,6 @@ func (w *builder) date(name string, d Datetime) {
 	}
 }
 
-// attr appends an attribute, unless its value is empty.
 func (w *builder) attr(name, value string) {
 	if value != "" {
 		w.b = append(append(append(w.b, ' '), name...), `="`...)
@@ -158,7 +157,6 @@ func (w *builder) attr(name, value string) {
 	}
 }
 
-// element appends an element of the Sitemap protocol, unless its value is empty.
 func (w *builder) element(name, value string) {
 	if value != "" {
 		w.b = append(append(append(w.b, "    <"...), name...), '>')
@@ -167,7 +165,6 @@ func (w *builder) element(name, value string) {
 	}
 }
 
-// foreign appends attributes of other namespaces, each with its own prefix.
 func (w *builder) foreign(attrs []Attr) {
 	for i, a := range attrs {
 		w.checkName(a.Name)
@@ -195,8 +192,6 @@ func (w *builder) checkName(name string) {
 	}
 }
 
-// escaped appends a text with the escapes that XML needs. It refuses a text that XML
-// cannot express.
 func (w *builder) escaped(field, s string, attribute bool) {
 	var ok bool
 	if w.b, ok = appendEscaped(w.b, s, attribute); !ok {
@@ -204,8 +199,8 @@ func (w *builder) escaped(field, s string, attribute bool) {
 	}
 }
 
-// appendEscaped appends text or an attribute value so that a parser reads it back
-// unchanged. ok is false if XML cannot express the text.
+// appendEscaped escapes tabs and line feeds in attribute values, too, because XML parsers
+// replace them by spaces. ok is false if XML cannot express the text.
 func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -243,7 +238,6 @@ var escapes = func() (t [utf8.RuneSelf]string) {
 	return t
 }()
 
-// verbatim appends XML elements of other vocabularies exactly as they are given.
 func (w *builder) verbatim(indent, xml string) {
 	if xml == "" {
 		return
@@ -267,16 +261,13 @@ func (w *builder) ruleOfURI(field, s string) string {
 	return "ln-href-absolute-uri"
 }
 
-// refuse stores an error for a value that cannot be written, unless an earlier error is
-// stored.
 func (w *builder) refuse(rule, field, value, expected string) {
 	if w.err == nil {
 		w.err = &EncodeError{field, clip(value), rule, expected}
 	}
 }
 
-// relation checks a link relation: it must be an absolute URI or a short name. It accepts
-// unknown names, since new ones may be registered (1.1 §14.1).
+// relation accepts unknown names of relations, since IANA may register new ones (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":
@@ -286,7 +277,7 @@ func (w *builder) relation(rel string) {
 	}
 }
 
-// uri appends a URI, in which only & needs escaping.
+// uri escapes only &, since an absolute URI has no other character that XML reserves.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")

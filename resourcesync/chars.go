@@ -12,7 +12,6 @@ const xmlSpace = " \t\r\n"
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// trimSpace removes XML white space from both ends.
 func trimSpace(b []byte) []byte {
 	for len(b) > 0 && isSpace(b[0]) {
 		b = b[1:]
@@ -51,21 +50,21 @@ func plainLines(b []byte) int {
 // set. Otherwise no highest bit is set.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// These additions affect only the byte itself if all bytes of x are ASCII. Otherwise
-	// some highest bit is set in x already.
+	// Each addition stays within its byte if all bytes of x are ASCII. Otherwise a highest
+	// bit of x is already set.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
 
-// plainRun returns the number of bytes at the start of b before the first one that is <,
-// &, a control character or the given stop byte.
+// plainRun returns the number of bytes in b before the first <, &, control character or
+// stop byte.
 func plainRun(b []byte, stop byte) int {
 	stops := uint64(stop) * eachByte
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest bit that is set in hit belongs to the first byte that ends the run, or
-		// that is not ASCII.
+		// The lowest bit that is set in hit belongs to the first byte that ends the run or is
+		// not ASCII.
 		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
 		if hit &= highBits; hit != 0 {
 			i += bits.TrailingZeros64(hit) / 8
@@ -80,22 +79,22 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns the number of bytes at the start of b that need no escape in a URI. It
-// does not count a % or what follows it.
+// plainURI returns the number of bytes in b before the first byte that is a % or not
+// allowed in a URI.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // a byte plus this has its highest bit set if the byte is { | } ~ or greater
+		toBrace = (0x80 - '{') * eachByte // adding toBrace sets the highest bit of the bytes {, |, }, ~ and DEL
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // the bytes < > ^ \ | and ~, and no other printable ones, are equal to those of sign after a bitwise AND with this
+		mask    = 0x1d * eachByte // of the printable bytes, only <, >, ^, \, | and ~ equal those of sign after a bitwise AND with mask
 		sign    = 0x1c * eachByte
 	)
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest bit that is set in hit belongs to the first byte that is not allowed,
-		// or is a ~.
+		// The lowest bit that is set in hit belongs to the first byte that is not allowed or
+		// is a ~, which the loop below accepts.
 		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
 			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
 		if hit &= highBits; hit != 0 {
@@ -109,7 +108,6 @@ func plainURI(b []byte) int {
 	return i
 }
 
-// hasControl reports whether b contains an ASCII control character.
 func hasControl(b []byte) bool {
 	return bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
@@ -139,8 +137,8 @@ var nameClass = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// scanName returns the length of the name without colon at the start of b, or 0 if there is
-// none.
+// scanName returns the length of the name at the start of b, up to a colon. It returns 0
+// if there is no name.
 func scanName(b []byte) int {
 	i := 0
 	for i < len(b) && b[i] < utf8.RuneSelf && nameClass[b[i]] != 0 {
@@ -155,8 +153,8 @@ func scanName(b []byte) int {
 	return scanLongName(b, i)
 }
 
-// scanLongName returns the length of the name at the start of b, of which the first i
-// bytes are known to be ASCII characters of the name.
+// scanLongName is like scanName, but the caller knows that the first i bytes belong to
+// the name and are ASCII.
 func scanLongName(b []byte, i int) int {
 	for i < len(b) {
 		if b[i] < utf8.RuneSelf && nameClass[b[i]] == 0 {

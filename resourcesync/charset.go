@@ -45,16 +45,14 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// A declaration of UTF-16 was read as ASCII here, so it is wrong: somebody has
-		// converted the text without changing the declaration.
+		// A text that declares UTF-16 but was read as ASCII has a wrong declaration:
+		// somebody has converted it without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
 		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(encoding))}
 }
 
-// canonicalEncoding returns the name by which this package calls an encoding, since some
-// encodings have several names.
 func canonicalEncoding(name string) string {
 	switch name = strings.ToLower(name); name {
 	case "utf8":
@@ -71,8 +69,6 @@ func canonicalEncoding(name string) string {
 	return name
 }
 
-// declaredEncoding returns the encoding that the XML declaration at the start of head
-// states, or "" if there is none.
 func declaredEncoding(head []byte) string {
 	head = bytes.TrimLeft(head, xmlSpace)
 	end := bytes.Index(head, []byte("?>"))
@@ -83,7 +79,6 @@ func declaredEncoding(head []byte) string {
 	return canonicalEncoding(encoding)
 }
 
-// isXMLDecl reports whether b begins with <?xml and white space.
 func isXMLDecl(b []byte) bool {
 	return len(b) > 5 && bytes.HasPrefix(b, []byte("<?xml")) && isSpace(b[5])
 }
@@ -95,12 +90,11 @@ type textDecoder interface {
 	decode(dst, src []byte) (out []byte, used int, err error)
 }
 
-// textReader is a reader of text in another encoding, which it converts to UTF-8.
 type textReader struct {
 	r   io.Reader
 	dec textDecoder
-	in  []byte // the bytes that were read and not converted yet
-	out []byte // the text that was converted and not returned yet
+	in  []byte // bytes that were read but not converted yet
+	out []byte // text that was converted but not returned yet
 	err error
 
 	inBuf, outBuf []byte
@@ -156,8 +150,8 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 maps the bytes 0x80 to 0x9f to characters. The five bytes without a character
-// are control characters.
+// windows1252 has the characters of the bytes 0x80 to 0x9f. For the five bytes without a
+// character it has control characters.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

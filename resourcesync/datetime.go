@@ -28,10 +28,11 @@ const (
 	precSecond
 
 	maxFraction = 18
-	perSecond   = 1_000_000_000_000_000_000 // units of a fraction
+	perSecond   = 1_000_000_000_000_000_000 // units of Datetime.frac in a second
 )
 
-// Values of Datetime.off for the spellings +00:00 and -00:00. For the spelling Z it is 0.
+// Values of Datetime.off for the spellings +00:00 and -00:00, which differ from 0, its
+// value for the spelling Z.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
@@ -106,12 +107,12 @@ func (d Datetime) End() time.Time {
 // Complete reports whether d has seconds, which the standard recommends (1.1 §7).
 func (d Datetime) Complete() bool { return d.prec >= precSecond }
 
-// UTC reports whether d was written with the offset "Z", which means UTC, or without a
-// time of day.
+// UTC reports whether d was written with the offset "Z", or without a time of day, which
+// also means UTC.
 func (d Datetime) UTC() bool { return d.off == 0 }
 
-// Before reports whether the whole of d is before the whole of o. It returns false if one
-// of them is the zero value.
+// Before reports whether the whole of d is before the whole of o. It returns false if d or
+// o is the zero value.
 func (d Datetime) Before(o Datetime) bool {
 	if d.IsZero() || o.IsZero() {
 		return false
@@ -122,26 +123,26 @@ func (d Datetime) Before(o Datetime) bool {
 	return !d.End().After(o.Time())
 }
 
-// After reports whether the whole of d is after the whole of o. It returns false if one
-// of them is the zero value.
+// After reports whether the whole of d is after the whole of o. It returns false if d or o
+// is the zero value.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
 // String returns d as it was written, with the same precision, fraction and offset; ""
 // for the zero value.
 func (d Datetime) String() string {
-	var short [48]byte // has room for every Datetime, so that no memory needs to be allocated for it
+	var short [48]byte // long enough for every Datetime, so that it needs no memory on the heap
 	return string(d.appendTo(short[:0]))
 }
 
 // MarshalText returns the same text as [Datetime.String].
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text like [ParseDatetime]. From an empty text it makes the zero
+// UnmarshalText parses text like [ParseDatetime], but accepts the empty text as the zero
 // value.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
-// unmarshalText sets a value to the parsed text, or to the zero value if the text is empty.
-// After an error it leaves the value unchanged.
+// unmarshalText accepts the empty text as the zero value. After an error it leaves the
+// value unchanged.
 func unmarshalText[T any](value *T, text []byte, parse func(string) (T, error)) error {
 	var parsed T
 	var err error
@@ -198,7 +199,6 @@ func (d Datetime) appendOffset(b []byte) []byte {
 	return appendDigits(append(b, ':'), off%60, 2)
 }
 
-// offset returns the offset from UTC with which the time was written, in minutes.
 func (d Datetime) offset() int16 {
 	if d.off == offPlusZero || d.off == offMinusZero {
 		return 0
@@ -216,9 +216,8 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-// scanDatetime parses s by the W3C grammar. In case of an error, why states what was
-// expected. If lenient is set, scanDatetime also accepts a space instead of T, and reads a
-// missing offset as UTC.
+// scanDatetime parses a W3C Datetime. If s is not one, why says what was expected. If
+// lenient is set, a space may replace the T, and a missing offset means UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -250,7 +249,6 @@ func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string)
 	return d, why
 }
 
-// scanTime parses the part of a datetime after the day.
 func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	if s[0] != 'T' && !(lenient && s[0] == ' ') {
 		return "expected T after the day"
@@ -282,7 +280,8 @@ func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	return d.scanOffset(s, lenient)
 }
 
-// scanFraction parses the digits of a fraction at the start of s, and returns their number.
+// scanFraction parses the digits at the start of s and returns their number, which may
+// exceed maxFraction.
 func (d *Datetime) scanFraction(s string) int {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -325,8 +324,8 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits returns the number that n decimal digits of s express, beginning at index i. ok
-// is false if there are not n digits.
+// digits returns the number that the n decimal digits at index i of s express. ok is
+// false if there are not n digits.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false

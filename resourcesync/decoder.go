@@ -23,15 +23,15 @@ type Decoder struct {
 	form   form
 	header Header
 	state  state
-	err    error // the error because of which reading has ended early
+	err    error // the error that ended the reading
 
 	// Facts about the root element.
 	rootLine, rootColumn int
 	hasMD                bool     // whether the root has an rs:md
-	unread               []string // the names of those attributes of the root's rs:md whose values could not be read
+	unread               []string // names of attributes of the root's rs:md with unreadable values
 	ups                  []draftUp
 	hasTop               bool   // whether the root has a link with the relation "top"
-	modified             bool   // whether the root has a time "modified" that is not in its rs:md
+	modified             bool   // whether setModified has stored a time of modification
 	linkBytes            int    // the total length in bytes of the root's rs:ln elements
 	rootForeign          []byte // the root's elements of other vocabularies, as XML
 	related              bool   // whether the document has an element of ResourceSync, in the root or in an entry
@@ -39,23 +39,23 @@ type Decoder struct {
 	// Notes so far.
 	told    bool         // whether a note about the dialect was sent
 	aliased bool         // whether a note was sent about the ResourceSync namespace without its last slash
-	refused *DecodeError // the error for the first deviation from the standard that is not tolerated
+	refused *DecodeError // error about the first deviation from the standard that is not tolerated
 
 	// The entry being read.
-	entries   int // the number of entries so far, with the current one
+	entries   int // number of entries so far, including the current one
 	current   Entry
 	seenEntry Seen
 	inside    bool   // whether the Decoder is reading the content of an entry
-	badChange bool   // whether the value of the entry's attribute change could not be read
-	foreign   int    // the number of elements of other vocabularies, in the entry or in the root
+	badChange bool   // whether the entry's "change" attribute has an unreadable value
+	foreign   int    // number of elements of other vocabularies in the current entry, or in the root
 	inLinks   int    // the total length in bytes of the entry's rs:ln elements
 	inEntry   []byte // a buffer for the entry's elements of other vocabularies
 
 	// Scratch.
 	kept      foreignWriter
-	digests   Digests // the array in which several entries store their digests
-	padded    bool    // whether there was white space around the last text that was read
-	mediaType string  // the last media type that was read, to use the same string again
+	digests   Digests // array in which several entries store their digests
+	padded    bool    // whether the last text that was read had white space around it
+	mediaType string  // the last media type that was read; entries with the same type share this string
 	words     map[string]string
 }
 
@@ -64,7 +64,7 @@ type state uint8
 const (
 	fresh   state = iota // nothing was read yet
 	inRoot               // the Decoder is inside the root element, but not inside an entry
-	atEntry              // the start tag of an entry was read, and its content not yet
+	atEntry              // the start tag of an entry was read, but not its content
 	ended                // the whole document was read
 )
 
@@ -83,10 +83,10 @@ func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 // [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect makes the Decoder read the document in the given dialect. Notes about
-// features of this dialect are then marked as legal. This is needed because documents of
-// the editions 1.0 and 1.1 look the same. If a document is clearly in another dialect,
-// the Decoder uses that one; see [Header.Dialect].
+// AsDialect makes the Decoder read the document in the given dialect, and mark notes about
+// features of this dialect as legal. It is needed because documents of the editions 1.0
+// and 1.1 look the same. If a document is clearly in another dialect, the Decoder uses
+// the dialect of the document; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder for the document in r. The document may be compressed
@@ -106,9 +106,8 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 }
 
 // Header returns the header of the document. It reads the document up to the first entry.
-// After a loop over Entries has ended, the header also has the elements that come after
-// the entries. So only the header after the loop is complete, and decisions should be
-// based on it. The error is a [*DecodeError].
+// The header is complete only after a loop over Entries has ended, since elements may come
+// after the entries. The error is a [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -126,10 +125,9 @@ func (d *Decoder) Header() (Header, error) {
 // Entries returns the entries in document order. If the loop ends by itself without an
 // error, the document was complete, with nothing after its end tag; otherwise this is
 // unknown. Each error is a [*DecodeError]. An error of kind [BadEntry] is about a single
-// entry, of which only the Line is set, and the loop may continue. A caller that skips
-// such an entry does not know the whole list, because the entry is about a resource, too.
-// Any other error ends the sequence. If the caller leaves the loop early, a new call of
-// Entries continues with the next entry.
+// entry, of which only the Line is set, and the loop may continue; but a caller that
+// skips such an entry misses a resource. Any other error ends the sequence. If the caller
+// leaves the loop early, a new call of Entries continues with the next entry.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -155,7 +153,6 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-// start reads the document up to the start tag of the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
 	text, encoding, packed, err := open(d.r, d.s.limit)
@@ -168,15 +165,14 @@ func (d *Decoder) start() error {
 	} else if tok != tokStart {
 		return d.s.fail(NotWellFormed, d.s.pos, "expected a root element")
 	}
-	d.noteBytes(packed)
+	d.notePrologue(packed)
 	if err := d.root(); err != nil {
 		return err
 	}
 	return d.verdict()
 }
 
-// noteBytes sends notes about the encoding and about what comes before the root element.
-func (d *Decoder) noteBytes(packed bool) {
+func (d *Decoder) notePrologue(packed bool) {
 	if packed {
 		d.remark(Note{Quirk: QuirkGzip, Line: 1, Column: 1, Msg: "compressed with gzip"})
 	}
@@ -184,7 +180,7 @@ func (d *Decoder) noteBytes(packed bool) {
 		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: ruleXML, Line: 1, Column: 1, Msg: "white space before the XML declaration"})
 	}
 	if d.s.encoding != "utf-8" {
-		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: "the document is in " + d.s.encoding})
+		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("the document is in %s", d.s.encoding)})
 	}
 	if got := d.s.declared; got != "" && got != d.s.encoding {
 		d.tolerate(Note{Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("the declared encoding is %q, but the document is in %s", clip(got), d.s.encoding)})
@@ -194,8 +190,8 @@ func (d *Decoder) noteBytes(packed bool) {
 	}
 }
 
-// verdict returns the error for the first deviation from the standard that is not
-// tolerated; nil if there is none.
+// verdict returns d.refused as an error. Without it, a nil *DecodeError would be a non-nil
+// error.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -203,7 +199,6 @@ func (d *Decoder) verdict() error {
 	return d.refused
 }
 
-// openError returns the error for a document that cannot be read from its first bytes on.
 func openError(err error) error {
 	e := &DecodeError{Kind: Incomplete, Line: 1, Column: 1, Msg: "the document can't be read", Err: err}
 	if known, ok := errors.AsType[*DecodeError](err); ok {
@@ -212,7 +207,6 @@ func openError(err error) error {
 	return e
 }
 
-// root handles the start tag of the root element.
 func (d *Decoder) root() error {
 	el := &d.s.elem
 	d.s.locate()
@@ -242,29 +236,26 @@ func (d *Decoder) root() error {
 	return nil
 }
 
-// keepRootAttrs stores the attributes of the root element.
 func (d *Decoder) keepRootAttrs() {
 	for i := range d.s.attrs {
 		a := &d.s.attrs[i]
 		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(a))
 		if a.uri == nsXSI {
-			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: "attribute " + clip(string(a.name)) + " is kept, but not used"})
+			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: fmt.Sprintf("attribute %s is kept, but not used", clip(string(a.name)))})
 		}
 	}
 }
 
-// ruleRoot is the id of the rule that the root element must be a urlset or a
-// sitemapindex.
+// ruleRoot is the rule that the root element must be a urlset or a sitemapindex.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
-// reject returns the error for a document that is not a ResourceSync document.
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	err := d.fail(NotResourceSync, format, args...)
 	err.Rule = rule
 	return err
 }
 
-// fail returns an error with the position of the element whose start tag was read last.
+// fail returns an error with the position of the last start tag that was read.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -274,8 +265,8 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate sends a note about a deviation from the standard. If this deviation is not
-// tolerated, it also stores an error, which verdict returns.
+// tolerate sends the note n about a deviation from the standard. If this deviation is not
+// tolerated, it also stores the error that verdict returns.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -312,7 +303,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // after the end tag of the root, the next token shows whether more follows
+			continue // the token after the end tag of the root shows whether the document continues
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
@@ -328,8 +319,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag inside an element that the standard defines. There
-// should be no text between the tags; it ignores such text and sends a note about it.
+// nextChild returns the next tag inside an element that should contain only elements. If
+// there is text before the tag, it ignores the text and sends a note.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -339,8 +330,8 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild handles a child of the root whose start tag was read. It reads the child to
-// its end, unless the child is an entry.
+// rootChild reads the rest of a child of the root, after the start tag. If the child is an
+// entry, it reads nothing more.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -370,13 +361,12 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 		}
 	case spaceForeign:
 		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
-			return false, d.reject("namespace-rs-terms", "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
+			return false, d.reject("namespace-rs-terms", "%s is in namespace %q of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
 	return false, d.foreignRootChild()
 }
 
-// foreignRootChild stores a child of the root from another vocabulary.
 func (d *Decoder) foreignRootChild() error {
 	d.kept.b = d.rootForeign
 	err := d.foreignChild()
@@ -384,8 +374,8 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry, and checks that the root of the document is the one in
-// which an element such as this entry belongs. That one is given as root.
+// countEntry counts an entry that belongs in a document with the given root. It sends a
+// note if the document has another root.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})
@@ -401,8 +391,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem returns the namespace of the element whose start tag was read last. For a
-// variant of the ResourceSync namespace it returns the correct one, and sends a note.
+// spaceOfElem returns the namespace of the current element. For a variant of the
+// ResourceSync namespace it sends a note and returns spaceRS.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -430,8 +420,7 @@ func (d *Decoder) rootMD() error {
 	return d.skip()
 }
 
-// entry reads the content of an entry into d.current. The start tag of the entry was read
-// before.
+// entry reads the content of an entry, after the start tag, into d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
 	d.foreign, d.inLinks, d.badChange = 0, 0, false
@@ -462,10 +451,10 @@ func (d *Decoder) entry() error {
 	return nil
 }
 
-// skip skips the content of the element whose start tag was read last.
+// skip skips the content of an element whose start tag was read.
 func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
 
-// skipTo skips to the end tag of an open element. The depth of the root element is 1.
+// skipTo skips to the end tag of the open element at the given depth; the root has depth 1.
 func (d *Decoder) skipTo(depth int) error {
 	for len(d.s.opens) >= depth {
 		tok, err := d.s.next()
@@ -499,9 +488,9 @@ func (d *Decoder) countForeign() error {
 	return nil
 }
 
-// text returns the text of the element whose start tag was read last, without white space
-// around it. ok is false if the element contains other elements. The text is valid until
-// the next call.
+// text reads the content of an element, after the start tag, and returns it without white
+// space around it. ok is false if the element contains other elements. The text is valid
+// until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
 		return d.trimmed(text), true, nil
@@ -522,8 +511,8 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 	return d.trimmed(d.s.text), true, nil
 }
 
-// trimmed returns the text without white space around it, and records in d.padded whether
-// there was any.
+// trimmed removes white space around the text, and records in d.padded whether it removed
+// any.
 func (d *Decoder) trimmed(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)

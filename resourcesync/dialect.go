@@ -14,8 +14,8 @@ type Dialect uint8
 const (
 	Dialect11      Dialect = iota // ANSI/NISO Z39.99-2017 (1.1)
 	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0), where lastmod is the time of a change; used only with AsDialect
-	DialectMid2013                // drafts of mid-2013, where rs:md has an attribute modified, and rel="resourcesync" means up
-	DialectDLib                   // D-Lib Magazine 19(1/2), 2013, with another namespace, the attributes modified and etag, and rel="top"
+	DialectMid2013                // drafts of mid-2013, where rs:md has the attribute "modified" and rel="resourcesync" means rel="up"
+	DialectDLib                   // D-Lib Magazine 19(1/2), 2013, with another namespace, the attributes "modified" and "etag", and rel="top"
 	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: one has URIs in links, the other in content elements
 	DialectResync                 // the <resync> XML format in the appendix of the D-Lib article
 )
@@ -39,7 +39,6 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("resourcesync.Dialect(%d)", uint8(d))
 }
 
-// isDLib reports whether d is one of the dialects of D-Lib Magazine.
 func (d Dialect) isDLib() bool {
 	return d == DialectDLib || d == DialectAtom || d == DialectResync
 }
@@ -53,8 +52,8 @@ const (
 	formResync              // resync
 )
 
-// tell records the dialect of the document, and sends the note n, which says by what
-// the dialect was recognised. It does so only once for each document.
+// tell records the dialect of the document, and sends the note n about the feature that
+// shows the dialect. Only the first call has an effect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
@@ -64,9 +63,9 @@ func (d *Decoder) tell(dialect Dialect, n Note) {
 	d.remarkDialect(n)
 }
 
-// remarkDialect sends the note n about something that is normal in the dialect of the
-// document but does not exist in 1.1. The note is legal if the caller asked for that
-// dialect with AsDialect.
+// remarkDialect sends the note n about a feature that the dialect of the document has but
+// 1.1 does not have. The note is legal if the caller asked for that dialect with
+// AsDialect.
 func (d *Decoder) remarkDialect(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
@@ -97,14 +96,12 @@ func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }
 
-// listsChanges reports whether the entries of the document are changes.
 func (h *Header) listsChanges() bool {
 	return h.Root == URLSet && (h.Capability == CapabilityChangeList || h.Capability == CapabilityChangeDumpManifest)
 }
 
-// setModified stores the time of modification of a document as its attribute modified.
-// It is for the forms that do not have this time in an rs:md. Only the first call with
-// a value has an effect.
+// setModified stores the time of modification of an Atom or resync document as the
+// "modified" attribute of the header. Only the first call with a value has an effect.
 func (d *Decoder) setModified(value []byte) {
 	if value = trimSpace(value); len(value) > 0 && !d.modified {
 		d.modified = true
@@ -136,8 +133,8 @@ func (d *Decoder) modifiedAsAt() {
 	}
 }
 
-// capabilityOf returns the capability that is the last segment of a URI. Forms of D-Lib
-// Magazine use such a URI as the type of a document.
+// capabilityOf returns the capability that is the last segment of a URI. The Atom and
+// resync forms of D-Lib Magazine use such a URI as the type of a document.
 func (d *Decoder) capabilityOf(uri []byte) Capability {
 	uri = trimSpace(uri)
 	name := uri[bytes.LastIndexByte(uri, '/')+1:]

@@ -11,7 +11,6 @@ import (
 // often no prefix in the other form. The Decoder accepts both spellings in both forms.
 // Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
 
-// atomRoot handles the start tag of a feed.
 func (d *Decoder) atomRoot() error {
 	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
 	if i < 0 {
@@ -25,21 +24,20 @@ func (d *Decoder) atomRoot() error {
 	return nil
 }
 
-// isRS reports whether the attribute is in a namespace of ResourceSync.
 func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
 
-// atomRootChild handles the start tag of a child of a feed. Unless the child is an entry,
-// atomRootChild reads it to its end.
+// atomRootChild reads the rest of a child of a feed, after the start tag. If the child is
+// an entry, it reads nothing more.
 func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	if d.s.elem.uri == nsAtom {
 		switch string(d.s.elem.local) {
 		case "entry":
 			return true, d.countEntry(URLSet)
 		case "link":
-			d.plainAttrs()
-			return false, d.formLink()
+			d.unprefixAttrs()
+			return false, d.atomOrResyncLink()
 		case "updated":
 			text, ok, err := d.text()
 			if err == nil && ok {
@@ -51,8 +49,7 @@ func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// formLink reads a link of the root of an Atom or resync document.
-func (d *Decoder) formLink() error {
+func (d *Decoder) atomOrResyncLink() error {
 	known := len(d.header.Links)
 	if err := d.linkTag(&d.header.Links); err != nil {
 		return err
@@ -63,7 +60,6 @@ func (d *Decoder) formLink() error {
 	return d.skip()
 }
 
-// atomChild reads a child of an entry.
 func (in *entryReader) atomChild() error {
 	d := in.d
 	if d.s.elem.uri == nsAtom {
@@ -71,14 +67,14 @@ func (in *entryReader) atomChild() error {
 		case "updated":
 			return in.text(&in.hasLastMod, func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
 		case "link":
-			d.plainAttrs()
+			d.unprefixAttrs()
 			if d.namesResource() {
 				return in.resource("href")
 			}
 			return d.link(&in.e.Links)
 		case "content":
 			if slices.ContainsFunc(d.s.attrs, func(a attr) bool { return string(a.name) == "src" }) {
-				d.plainAttrs()
+				d.unprefixAttrs()
 				return in.resource("src")
 			}
 		}
@@ -86,8 +82,8 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads an element of an entry. The given attribute of this element has the
-// URI of the resource.
+// resource reads an element of an entry that has the URI of the resource in the given
+// attribute.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)
@@ -97,8 +93,7 @@ func (in *entryReader) resource(attribute string) error {
 	return d.skip()
 }
 
-// plainAttrs removes the namespace prefix from the attributes of ResourceSync.
-func (d *Decoder) plainAttrs() {
+func (d *Decoder) unprefixAttrs() {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.isRS() {
 			a.name, a.colon, a.space, a.uri = a.local(), 0, spaceNone, ""
@@ -106,8 +101,8 @@ func (d *Decoder) plainAttrs() {
 	}
 }
 
-// namesResource reports whether the link leads to the resource of its entry. Such a link
-// has both the relation canonical and the relation alternate.
+// namesResource reports whether the link has both the relations canonical and alternate.
+// Such a link leads to the resource of its entry.
 func (d *Decoder) namesResource() bool {
 	canonical, alternate := false, false
 	for i := range d.s.attrs {

@@ -5,15 +5,15 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine, where
-// up means index except in a Capability List. The link is read as index until the
+// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine. There it
+// means rel="index", except in a Capability List. It is read as rel="index" until the
 // capability of the document is known.
 type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine
 
-// draftAttr reads an attribute of rs:md that the standard does not define. It accepts
-// modified and etag, which drafts define.
+// draftAttr reads an attribute of rs:md that the standard does not define. Drafts define
+// "modified" and "etag".
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
@@ -29,7 +29,6 @@ func (d *Decoder) draftAttr(a *attr) Attr {
 	return d.foreignAttr(a)
 }
 
-// rootLink reads an rs:ln of the root.
 func (d *Decoder) rootLink() error {
 	known := len(d.header.Links)
 	if err := d.linkTag(&d.header.Links); err != nil {
@@ -42,8 +41,8 @@ func (d *Decoder) rootLink() error {
 }
 
 // draftLink converts the relation of the ith link of the root from the dialect of the
-// document to 1.1. What D-Lib Magazine calls up is called index since 1.0, except in
-// Capability Lists.
+// document to 1.1. Except in Capability Lists, D-Lib Magazine writes rel="up" where 1.0
+// and 1.1 have rel="index".
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
@@ -67,9 +66,9 @@ func (d *Decoder) draftLink(i int) {
 	}
 }
 
-// settleUps decides how the links of the root with rel="up" are read: as up in a
-// Capability List, and otherwise as index. It is called when the capability of the
-// document is known, or when the document ends without one.
+// settleUps reads the links of the root with rel="up" as rel="up" in a Capability List, and
+// otherwise as rel="index". It is called when the capability of the document is known,
+// or when the document ends without one.
 func (d *Decoder) settleUps() {
 	for _, up := range d.ups {
 		if d.header.Capability == CapabilityCapabilityList {
@@ -81,9 +80,8 @@ func (d *Decoder) settleUps() {
 	d.ups = nil
 }
 
-// patchBitstream handles an entry that describes a patch, which only the media type
-// shows: the description becomes a link of the entry. Otherwise a reader would store
-// the bytes of the patch as the resource.
+// patchBitstream replaces the attributes of an entry that describe a patch by a link to
+// the patch. Otherwise a reader would store the bytes of the patch as the resource.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {

@@ -3,7 +3,6 @@ package resourcesync
 // This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link before
 // the first item belongs to the document. A link after an item belongs to that item.
 
-// resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
 	d.tell(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in D-Lib Magazine 2013"})
@@ -17,22 +16,22 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild handles the start tag of a child of resync before the first item. Unless
-// the child is an item, resyncRootChild reads it to its end.
+// resyncRootChild reads the rest of a child of resync before the first item, after the
+// start tag. If the child is an item, it reads nothing more.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {
 		case "item":
 			return true, d.countEntry(URLSet)
 		case "link":
-			return false, d.formLink()
+			return false, d.atomOrResyncLink()
 		}
 	}
 	return false, d.foreignRootChild()
 }
 
-// resyncItem reads the item whose start tag was last read, and the links after it up to
-// the start tag of the next item or the end of the document.
+// resyncItem reads the rest of an item, after the start tag, and the links after the item,
+// up to the start tag of the next item or the end of the document.
 func (in *entryReader) resyncItem() error {
 	d := in.d
 	if uri, ok := d.takeAttr("href"); ok {

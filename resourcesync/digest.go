@@ -27,8 +27,8 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms are the known algorithms, weakest first. Digest.alg is an index into it; 0
-// means none.
+// algorithms are the known algorithms, weakest first. Digest.alg is an index into this
+// array; 0 means none.
 var algorithms = [...]struct {
 	name Algorithm
 	size int
@@ -51,8 +51,6 @@ var ErrUnknownAlgorithm = errors.New("unknown hash algorithm")
 // Known reports whether this package can parse and compute digests of the algorithm.
 func (a Algorithm) Known() bool { return indexOf(string(a)) != 0 }
 
-// indexOf returns the index of the algorithm with exactly the given name, or 0 if there is
-// none.
 func indexOf[T string | []byte](name T) uint8 {
 	for i := 1; i < len(algorithms); i++ {
 		if string(name) == string(algorithms[i].name) {
@@ -107,7 +105,6 @@ func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 	return d, nil
 }
 
-// badDigest describes an unusable digest.
 type badDigest struct {
 	value string
 	rule  string // id of the rule that the digest breaks
@@ -117,8 +114,8 @@ type badDigest struct {
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest is like ParseDigest, but also returns the number of the known deviation
-// in the spelling, or 0 if the standard allows the spelling.
+// parseDigest also returns the known deviation in the spelling, or 0 if the standard
+// allows the spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -218,7 +215,7 @@ func (d Digest) String() string { return string(d.appendTo(nil)) }
 // MarshalText returns the same text as String.
 func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text like [ParseDigest]. An empty text means absence.
+// UnmarshalText parses text like [ParseDigest], but accepts the empty text as the zero value.
 func (d *Digest) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDigest) }
 
 func (d Digest) appendTo(b []byte) []byte {
@@ -234,7 +231,7 @@ func (d Digest) appendTo(b []byte) []byte {
 type Digests []Digest
 
 // ParseDigests parses the list of digests in rs:md/@hash, which are separated by white
-// space (1.1 §7). If some of them are unusable, it returns the others and an error.
+// space (1.1 §7). If some digests are unusable, it returns the other digests and an error.
 func ParseDigests(s string) (Digests, error) {
 	var ds Digests
 	var errs []error
@@ -305,8 +302,8 @@ type Hasher struct {
 	sums []hash.Hash
 }
 
-// NewHasher returns a Hasher for the given algorithms. It panics if one of them
-// is not among the constants of this package; see [Algorithm.Known].
+// NewHasher returns a Hasher for the given algorithms. It panics if an algorithm is not
+// among the constants of this package; see [Algorithm.Known].
 func NewHasher(algs ...Algorithm) *Hasher {
 	h := &Hasher{}
 	for _, a := range algs {

@@ -23,9 +23,8 @@ func (h *Hasher) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary sets the state of h to one that MarshalBinary has returned. That
-// Hasher must have had the same algorithms in the same order. After an error h must not
-// be used any more.
+// UnmarshalBinary sets the state of h to one that MarshalBinary returned for a Hasher with
+// the same algorithms in the same order. After an error h must not be used any more.
 func (h *Hasher) UnmarshalBinary(b []byte) error {
 	for _, s := range h.sums {
 		n, size := binary.Uvarint(b)

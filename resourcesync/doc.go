@@ -15,9 +15,9 @@
 //
 // [NewDecoder] reads a document, compressed or not, from any reader. Begin with
 // [Decoder.Header], which stops at the first entry; then loop over [Decoder.Entries]; then
-// call Header again before you decide anything by it, since rs:md may come after the
-// entries. The document was read completely only if that loop yielded no error: it yields
-// one if the document is truncated, or has data after its end.
+// call Header again before you base decisions on it, since rs:md may come after the
+// entries. The document was read completely only if that loop yielded no error. The loop
+// yields an error if the document is truncated, or has data after its end.
 //
 // A document with a DTD is an error, and a Decoder never opens anything outside of the
 // document. Memory does not grow with the document.
@@ -35,8 +35,8 @@
 // allows. [WithTolerance] decides which notes become errors: none with [Lenient], all that
 // are not legal with [Strict], and others with [Tolerance.Except] and [Tolerance.And].
 //
-// URIs and paths are returned as written. A note tells about those that are relative or
-// have odd characters, and the caller decides whether to follow them.
+// URIs and paths are returned as written. A relative one, or one with odd characters, gets
+// a note, and the caller decides whether to follow it.
 //
 // # Dialects
 //
@@ -45,12 +45,12 @@
 // the middle of 2013, and the proposal in D-Lib Magazine of January 2013, with its Atom
 // feeds and its own XML.
 //
-//   - The lastmod of a change was the time of the change. It is also read as datetime; a
+//   - The lastmod of a change was the time of the change. It is also read as "datetime"; a
 //     deletion then has no lastmod.
-//   - The attribute modified of a snapshot is read as at. In other documents it is kept
-//     in Attrs, and so is etag.
-//   - Links with rel="top" or rel="resourcesync" are read as up. In D-Lib Magazine
-//     rel="up" is read as index, except in a Capability List.
+//   - The attribute "modified" of a snapshot is read as "at". In other documents it is
+//     kept in Attrs, and so is "etag".
+//   - Links with rel="top" or rel="resourcesync" are read as rel="up". In D-Lib Magazine
+//     rel="up" is read as rel="index", except in a Capability List.
 //   - If an entry describes a patch, which only its media type shows, the description is
 //     read as a link with the relation [RelPatch], and the entry has no path.
 //

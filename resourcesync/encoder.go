@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Limits of a document in the standard (1.1 §7). A Decoder accepts larger documents;
-// an Encoder never writes them.
+// Limits of a document in the standard (1.1 §7). A Decoder accepts documents beyond these
+// limits, but an Encoder never writes such documents.
 const (
 	MaxEntries = 50_000
 	MaxBytes   = 50_000_000
@@ -16,14 +16,14 @@ const (
 
 // ErrFull means that with the given entry the document would exceed the limits of
 // 50,000 entries and 50,000,000 bytes (1.1 §7). The entry was not written and belongs
-// in the next document. Without it the document is valid and can be closed.
+// in the next document. Without the entry, the document is valid and can be closed.
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values give the
 // same bytes. An invalid header or entry is an [*EncodeError]: a value that cannot be
 // written, or an element that is missing or misplaced in a document of this kind (1.1 §7 to
 // §14). An Encoder checks neither relations between entries, such as their order, nor
-// whether a short relation type is registered.
+// whether relation types are registered.
 type Encoder struct {
 	w          countingWriter
 	zip        *gzip.Writer // compressor that writes to w; nil if the document is not compressed
@@ -161,7 +161,6 @@ func (e *Encoder) flush() error {
 	return nil
 }
 
-// countingWriter counts the bytes that w accepts.
 type countingWriter struct {
 	w io.Writer
 	n int64

@@ -39,7 +39,7 @@ func (k Kind) Error() string {
 }
 
 // DecodeError is the error of a Decoder. errors.Is matches its Kind and the errors that
-// Err wraps, such as that of the underlying reader.
+// Err wraps, such as an error of the underlying reader.
 type DecodeError struct {
 	Kind   Kind
 	Line   int // the line of the error, counted from 1
@@ -65,7 +65,7 @@ func (e *DecodeError) Error() string {
 // Is reports whether target is the Kind of e.
 func (e *DecodeError) Is(target error) bool { return target == e.Kind }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err, the underlying error.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // clip shortens a value for a message to 80 bytes.

@@ -2,17 +2,15 @@ package resourcesync
 
 import "fmt"
 
-// entryReader reads the children of one entry.
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // the reason why the entry cannot be used, and the id of the rule that it breaks; "" if it can be used
+	bad, rule string // first reason why the entry cannot be used, and the rule that the entry breaks; both are "" if it can be used
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
 }
 
-// read reads the rest of an entry after its start tag.
 func (in *entryReader) read() error {
 	d := in.d
 	switch {
@@ -35,7 +33,6 @@ func (in *entryReader) read() error {
 	}
 }
 
-// child reads a child element of the entry, whose start tag has just been read.
 func (in *entryReader) child() error {
 	d := in.d
 	if d.form == formAtom {
@@ -70,8 +67,8 @@ func (in *entryReader) child() error {
 }
 
 // metadata reads the attributes of an rs:md, or of the element that a draft uses
-// instead. If an entry has a second rs:md, it may add attributes, but must not
-// contradict the first.
+// instead. A second rs:md of an entry may add attributes, but must not contradict the
+// first rs:md.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -82,22 +79,19 @@ func (in *entryReader) metadata() {
 	var more Metadata
 	in.d.metadata(&more)
 	if name := in.e.merge(&more); name != "" {
-		in.fault(rule, "the entry has two rs:md with "+name+"; expected one")
+		in.fault(rule, fmt.Sprintf("the entry has two rs:md with different values of %s; expected one", name))
 		return
 	}
 	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "the entry has two rs:md; read as one"})
 }
 
-// fault stores the reason why the entry cannot be used, and the rule that it breaks. If
-// there are several reasons the first one counts.
+// fault stores the reason why the entry cannot be used, unless there is a reason already.
 func (in *entryReader) fault(rule, why string) {
 	if in.bad == "" {
 		in.rule, in.bad = rule, why
 	}
 }
 
-// verdict returns the id of the rule that makes the entry unusable, and the reason in
-// words. Both are "" if the entry can be used.
 func (in *entryReader) verdict() (rule, why string) {
 	if !in.hasLoc {
 		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "the entry has no loc")
@@ -122,13 +116,11 @@ func (in *entryReader) loc() error {
 	return nil
 }
 
-// Ids of the rules about URIs.
 const (
 	ruleLoc  = "loc-absolute-uri"
 	ruleHref = "ln-href-absolute-uri"
 )
 
-// setLoc sets the URI of the entry.
 func (in *entryReader) setLoc(uri []byte) {
 	if in.hasLoc {
 		in.fault("entry-loc-single", "the entry has two loc; expected one")
@@ -145,8 +137,8 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text reads the text of an element that may occur only once, and calls store with it.
-// *seen reports whether the element has occurred before.
+// text reads an element that may occur only once, and passes its text to store. *seen is
+// true if the element has occurred before.
 func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
@@ -163,7 +155,6 @@ func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	return nil
 }
 
-// metadata reads the attributes of an rs:md.
 func (d *Decoder) metadata(m *Metadata) {
 	for i := range d.s.attrs {
 		a := &d.s.attrs[i]
@@ -206,7 +197,6 @@ func (d *Decoder) metadata(m *Metadata) {
 	}
 }
 
-// link reads an rs:ln and appends it to links, unless the rs:ln has no usable href.
 func (d *Decoder) link(links *[]Link) error {
 	if err := d.linkTag(links); err != nil {
 		return err
@@ -214,8 +204,8 @@ func (d *Decoder) link(links *[]Link) error {
 	return d.skip()
 }
 
-// linkTag reads the start tag of an rs:ln and appends the link to links, unless it has no
-// usable href.
+// linkTag reads the start tag of an rs:ln and appends the link to links, unless rel or
+// href is missing or unusable.
 func (d *Decoder) linkTag(links *[]Link) error {
 	var l Link
 	for i := range d.s.attrs {
@@ -234,7 +224,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 		case "href":
 			href, why := d.uri(v, ruleHref)
 			if why != "" {
-				d.tolerate(Note{Rule: ruleHref, Msg: "href " + why + "; the link is ignored"})
+				d.tolerate(Note{Rule: ruleHref, Msg: fmt.Sprintf("href %s; the link is ignored", why)})
 				return nil
 			}
 			l.Href = href
@@ -270,8 +260,8 @@ func (d *Decoder) linkTag(links *[]Link) error {
 	return nil
 }
 
-// countLink returns an error if the root or entry has too many rs:ln, or too long ones.
-// The start tag of one has just been read, after n others were stored.
+// countLink returns an error if the root or the entry has too many or too long rs:ln. It is
+// called at each rs:ln, with the number of rs:ln stored before.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {
@@ -287,8 +277,8 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty is called for an attribute with an empty value. If the standard defines that
-// attribute, empty sends a note and returns true.
+// empty handles an attribute with an empty value. If the standard defines the attribute,
+// it sends a note and returns true.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
@@ -296,13 +286,13 @@ func (d *Decoder) empty(a *attr) bool {
 			rule = "capabilitylist-entry-capability-required"
 		}
 		d.cantRead(string(a.name))
-		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: string(a.name) + " is empty; read as absent"})
+		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: fmt.Sprintf("attribute %s is empty; read as absent", a.name)})
 	}
 	return defined
 }
 
 // foreignAttr returns an attribute that the standard does not define. It sends a note,
-// unless the attribute has the namespace of another vocabulary.
+// unless the attribute is in the namespace of another vocabulary.
 func (d *Decoder) foreignAttr(a *attr) Attr {
 	rule := ""
 	switch {
@@ -349,8 +339,8 @@ var ruleOfAttr = map[string]string{
 	"href":       "",
 }
 
-// place returns "root" or "entry", which ids of rules contain: the element whose rs:md
-// or rs:ln is being read.
+// place returns the element whose rs:md or rs:ln is being read, "root" or "entry". Ids of
+// rules contain this word.
 func (d *Decoder) place() string {
 	if d.inside {
 		return "entry"

@@ -7,11 +7,10 @@ import (
 
 // This file contains the checks at the end of an entry and at the end of the document.
 
-// largest is the size of a document above which a Decoder sends a note: the 50 MB of
-// the standard (1.1 §7), read as 50 MiB. The limit of an Encoder is 50,000,000 bytes.
+// largest is the limit of 50 MB in the standard (1.1 §7), read as 50 MiB. A Decoder sends
+// a note above this size, while an Encoder writes at most 50,000,000 bytes.
 const largest = 50 << 20
 
-// finish checks the document as a whole, at its end.
 func (d *Decoder) finish() error {
 	d.state = ended
 	d.settleUps()
@@ -37,15 +36,14 @@ func (d *Decoder) finish() error {
 	return d.verdict()
 }
 
-// tolerateRoot is like tolerate, but for a note about the root element, whose position
-// it adds.
+// tolerateRoot is like tolerate, but gives the note the position of the root element.
 func (d *Decoder) tolerateRoot(n Note) {
 	n.Line, n.Column = d.rootLine, d.rootColumn
 	d.tolerate(n)
 }
 
-// ruleHere chooses between two ids of rules: it returns dlib for a document in a
-// dialect of D-Lib Magazine, and rule for any other document.
+// ruleHere chooses between two ids of rules: dlib for a document in a dialect of D-Lib
+// Magazine, and rule for any other document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -68,7 +66,7 @@ func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, na
 
 // checkTimes sends notes about times that are missing in the rs:md of the root, and
 // about times that documents of this kind must not have (1.1 Appendix A). It ignores
-// drafts, whose documents had other times.
+// drafts, because their documents have other times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -90,22 +88,20 @@ func (d *Decoder) checkTimes() {
 		switch {
 		case book.need&a.of != 0:
 			if a.value.IsZero() && a.required && !d.cannot(a.name) {
-				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", "the root has no "+a.name
+				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", fmt.Sprintf("the root has no %s", a.name)
 				d.tolerateRoot(n)
 			}
 		case a.value.IsZero():
 		case book.need&(isSnapshot|isOfChanges) != 0:
-			n.Rule, n.Msg = "root-"+a.name+"-scope", "documents of this kind must not have the attribute "+a.name
+			n.Rule, n.Msg = "root-"+a.name+"-scope", fmt.Sprintf("documents of this kind must not have the attribute %s", a.name)
 			d.tolerateRoot(n)
 		case book.need&knownKind != 0:
-			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", "the attribute "+a.name+" is not defined for documents of this kind", true
+			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", fmt.Sprintf("the attribute %s is not defined for documents of this kind", a.name), true
 			d.tolerateRoot(n)
 		}
 	}
 }
 
-// checkEntry sends notes about missing and misplaced parts of the entry with the given
-// start tag.
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e
 	n := Note{Line: start.line, Column: start.column}
@@ -122,7 +118,7 @@ func (in *entryReader) checkEntry(start *element) {
 	}
 }
 
-// ruleOfChange returns the id of the rule that requires the attribute change of an entry.
+// ruleOfChange returns the id of the rule that requires the "change" attribute of an entry.
 func (in *entryReader) ruleOfChange() string {
 	kind := string(in.d.header.Capability)
 	switch {
@@ -134,8 +130,7 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks the requirements for an entry that exist only in D-Lib Magazine
-// 2013.
+// checkDLib checks what only D-Lib Magazine 2013 requires of an entry.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

@@ -5,19 +5,17 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies in such a way that they have the
-// same meaning in any document, as exclusive canonical XML does. It declares each
+// foreignWriter writes elements of other vocabularies so that they have the same meaning in
+// any document, as exclusive canonical XML does. It declares each
 // prefix on the element that uses the prefix, leaves out comments, and writes CDATA as
 // text.
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // the namespace declarations that were written and are in scope
-	marks    []int     // for each open element, the number of these declarations before it
+	marks    []int     // for each open element, the number of elements of rendered before the element's own declarations
 	names    []string  // the names of the open elements
 }
 
-// keepForeign stores an element and its content in d.kept. The start tag of the element
-// has just been read.
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
 	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
@@ -46,7 +44,6 @@ func (d *Decoder) keepForeign() error {
 	return nil
 }
 
-// start writes the start tag that the scanner has just read.
 func (w *foreignWriter) start(s *scanner) {
 	el := &s.elem
 	w.marks = append(w.marks, len(w.rendered))
@@ -90,12 +87,12 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // never an error, since a Decoder has read the value
+	w.b, _ = appendEscaped(w.b, value, true) // cannot fail, since a Decoder has read the value
 	w.b = append(w.b, '"')
 }
 
-// end writes the end of the innermost element. If empty is true, the start tag of that
-// element had the form <x/>, which is kept.
+// end writes the end of the innermost element: "/>" if the element was read in the form
+// <x/>, and otherwise an end tag.
 func (w *foreignWriter) end(empty bool) {
 	last := len(w.names) - 1
 	if empty {
@@ -106,7 +103,7 @@ func (w *foreignWriter) end(empty bool) {
 	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
 }
 
-// foreignChecker checks XML that an Encoder writes into a document without change.
+// foreignChecker checks XML that an Encoder copies into a document.
 type foreignChecker struct{ s scanner }
 
 // check returns an error unless the XML can be part of a document. The XML must consist of

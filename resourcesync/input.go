@@ -38,10 +38,10 @@ var (
 	errCutChar  = errors.New("the last character is incomplete")
 )
 
-// readMore appends bytes of the document to the unscanned ones, buf[pos:end]. It
-// returns false if there are no more; the reason is then in w.err. Each call reads at
-// least half as many bytes as are unscanned, so the time is linear even if a caller
-// scans a long token again from its start after each call.
+// readMore appends bytes of the document to the unscanned bytes, buf[pos:end]. If there are
+// no more, it returns false, with the reason in w.err. Each call reads at least half as
+// many bytes as are unscanned, so scanning a long token from its start after each call
+// takes linear time in total.
 func (w *window) readMore() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
@@ -140,13 +140,12 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open detects the compression and encoding of a document by its first bytes. It
-// returns a reader of the text as UTF-8, the encoding, and whether the document was
-// compressed.
+// open detects the compression and encoding of a document by its first bytes. It returns a
+// reader of the text as UTF-8, the encoding, and whether the document was compressed.
 //
-// The reader reads at most about 2 * limit bytes of r. That is enough for a text of
-// limit bytes, even in UTF-16. It stops compressed data that is endless and
-// decompresses to almost nothing.
+// The reader reads at most about 2 * limit bytes of r, which is enough for a text of limit
+// bytes, even in UTF-16. So it stops compressed data that is endless and decompresses to
+// almost nothing.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -168,8 +167,8 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader reads from r. It returns an error if r repeatedly returns no bytes, or
-// more bytes in total than the initial value of left.
+// steadyReader returns an error if r repeatedly returns no bytes, or if r returns more bytes
+// in total than left was at first.
 type steadyReader struct {
 	r    io.Reader
 	left int64
@@ -190,7 +189,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader reads from a gzip.Reader, and adds to its errors that they are about gzip.
+// gzipReader adds to the errors of a gzip.Reader that they are about gzip.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

@@ -66,7 +66,7 @@ var demands = map[Capability][2]demand{
 // document.
 type ruleBook struct {
 	need        demand
-	kind        string // the kind of document, with which the ids of its rules begin
+	kind        string // kind of the document, such as "changelist"; the ids of its rules begin with the kind
 	from, until Datetime
 }
 
@@ -78,8 +78,6 @@ func ruleBookOf(h *Header) ruleBook {
 	return r
 }
 
-// header returns an error for the first missing or misplaced part of a header, or nil if
-// the header is valid.
 func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&noIndex != 0 {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
@@ -101,8 +99,6 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	return cmp.Or(err, inOrder(&h.Metadata))
 }
 
-// entry returns an error for the first missing or misplaced part of an entry, or nil if the
-// entry is valid.
 func (r *ruleBook) entry(e *Entry) *EncodeError {
 	if r.need&knownKind == 0 {
 		return inOrder(&e.Metadata)
@@ -135,7 +131,6 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	return nil
 }
 
-// times checks the attributes "at", "completed", "from" and "until" of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
 	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
@@ -162,16 +157,15 @@ func (r *ruleBook) capability(m *Metadata) *EncodeError {
 	return nil
 }
 
-// change checks the entry of a Change List or of the manifest of a Change Dump.
 func (r *ruleBook) change(e *Entry) *EncodeError {
 	const within = "datetime-within-interval"
 	switch {
 	case e.Change == "":
 		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
 	case e.Metadata.Datetime.Before(r.from):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not before " + r.from.String() + ", the start of the document's period"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, fmt.Sprintf("expected a time not before %s, the start of the document's period", r.from)}
 	case e.Metadata.Datetime.After(r.until):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not after " + r.until.String() + ", the end of the document's period"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, fmt.Sprintf("expected a time not after %s, the end of the document's period", r.until)}
 	}
 	return nil
 }
@@ -193,8 +187,8 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	return nil
 }
 
-// missing returns the error for an entry whose rs:md lacks the named attribute. If the
-// entry has no rs:md at all, the error has the rule about that.
+// missing returns the error for an entry without the named attribute. If the entry has no
+// rs:md at all, the error is about the rule that requires an rs:md.
 func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
@@ -206,13 +200,12 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	return &EncodeError{field, "", rule, expected}
 }
 
-// inOrder returns an error if an interval in an rs:md ends before its start.
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):
-		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", "expected a time not before the attribute at, " + m.At.String()}
+		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", fmt.Sprintf(`expected a time not before the attribute "at", %s`, m.At)}
 	case m.Until.Before(m.From):
-		return &EncodeError{"until", m.Until.String(), "until-not-before-from", "expected a time not before the attribute from, " + m.From.String()}
+		return &EncodeError{"until", m.Until.String(), "until-not-before-from", fmt.Sprintf(`expected a time not before the attribute "from", %s`, m.From)}
 	}
 	return nil
 }
@@ -223,7 +216,7 @@ func misplaced(field string, value Datetime, rule string) *EncodeError {
 	if value.IsZero() {
 		return nil
 	}
-	return &EncodeError{field, value.String(), rule, "has no place in this kind of document"}
+	return &EncodeError{field, value.String(), rule, "is not allowed in this kind of document"}
 }
 
 func pathOutOfPlace(value string) *EncodeError {

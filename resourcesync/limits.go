@@ -1,9 +1,9 @@
 package resourcesync
 
-// Limits are the limits of a Decoder. A field that is 0 has its default, which is
-// enough for every document that the standard allows. Bytes and Entries have large
-// defaults, because some Sources put a long list into one document. They do not limit
-// memory, since a Decoder holds only one entry at a time.
+// Limits are the limits of a Decoder. A field that is 0 has its default, which is enough
+// for every document that the standard allows. Bytes and Entries have large defaults,
+// because some Sources put a long list into one document. Memory does not depend on these
+// two, since a Decoder holds only one entry at a time.
 type Limits struct {
 	Bytes      int64 // size of the decompressed document as UTF-8; default 200 MiB
 	Entries    int   // number of entries; default 1,000,000, twenty times the limit of the standard

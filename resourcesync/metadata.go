@@ -10,12 +10,12 @@ import (
 
 // Metadata has the attributes of an rs:md element (1.1 §7). A field with its zero value
 // means that the attribute is absent. At, Completed, From and Until are about a
-// document: the one whose root has the rs:md, or the one that an entry links. Change
-// and all fields after it occur only in entries.
+// document: the document whose root has the rs:md, or the document that an entry lists.
+// Change and all fields after it occur only in entries.
 type Metadata struct {
 	Capability Capability
 	At         Datetime // of a snapshot: it has the state of the set at this moment or later (1.1 §7)
-	Completed  Datetime // of a snapshot: the moment at which it was complete
+	Completed  Datetime // of a snapshot: the moment at which the snapshot was complete
 	From       Datetime // of a document about changes: the start of its period
 	Until      Datetime // of a document about changes: the end of its period; absent while changes may be added
 
@@ -30,7 +30,6 @@ type Metadata struct {
 	Attrs []Attr
 }
 
-// isZero reports whether all fields are absent.
 func (m *Metadata) isZero() bool {
 	return m.Capability == "" && m.At.IsZero() && m.Completed.IsZero() && m.From.IsZero() && m.Until.IsZero() &&
 		m.Change == "" && m.Datetime.IsZero() && len(m.Digests) == 0 && !m.Length.Known() &&
@@ -54,8 +53,8 @@ func (m *Metadata) EntryAttributes() (names []string) {
 	return names
 }
 
-// merge adds the attributes of other to m. If an attribute has different values in both,
-// merge returns its name, and m must not be used. Otherwise it returns "".
+// merge adds the attributes of other to m. If an attribute has different values in m and
+// other, merge returns its name, and m must not be used any more. Otherwise it returns "".
 func (m *Metadata) merge(other *Metadata) (differs string) {
 	mergeValue(&differs, "capability", &m.Capability, other.Capability)
 	mergeValue(&differs, "at", &m.At, other.At)
@@ -86,8 +85,6 @@ func (m *Metadata) merge(other *Metadata) (differs string) {
 	return differs
 }
 
-// mergeValue sets *mine to other if *mine is the zero value. If both are set and differ, it
-// sets *differs to the name of the attribute.
 func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 	var nothing T
 	switch {
@@ -103,10 +100,10 @@ func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 // store.
 const MaxRemainder = 16 << 10
 
-// Remainder has those fields of an Entry that a program that copies a resource does not
-// need, but passes on to the readers of its copy (1.1 §7, §14). They are all fields
-// except the URI, the times, and those that distinguish the bytes, such as the length.
-// The zero Remainder is empty.
+// Remainder has the fields of an Entry that a program does not need to copy a resource, but
+// passes on to the readers of the copy (1.1 §7, §14). They are all fields except the URI,
+// the times, and the fields that distinguish the bytes, such as the length. The zero
+// Remainder is empty.
 //
 // [Remainder.Text] is JSON with the names in the struct tags. A new attribute of rs:md
 // becomes a field of Remainder, and a new attribute of rs:ln a field of Link.

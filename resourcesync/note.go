@@ -11,7 +11,7 @@ const (
 	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol with a prefix
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
 	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
-	QuirkMid2013        Quirk = 4  // the attribute modified on the rs:md of the root, or the relation resourcesync instead of up
+	QuirkMid2013        Quirk = 4  // the attribute "modified" on the rs:md of the root, or the relation "resourcesync" instead of "up"
 	QuirkNested         Quirk = 5  // a urlset whose entries have the capability of the urlset itself
 	QuirkPages          Quirk = 6  // pages linked by rel="next", without an index
 	QuirkConcatenated   Quirk = 7  // several documents one after the other in one file
@@ -22,7 +22,7 @@ const (
 	QuirkGzip           Quirk = 12 // a compressed document without a Content-Encoding header
 	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
 	QuirkCapabilityNew  Quirk = 18 // a capability that the standard does not define
-	QuirkNoChange       Quirk = 22 // a change document whose entries have no change
+	QuirkNoChange       Quirk = 22 // a change document whose entries have no attribute "change"
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
 	QuirkRelationCase   Quirk = 26 // a relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // an attribute that the standard does not define
@@ -31,7 +31,7 @@ const (
 	QuirkDatetimeZone   Quirk = 31 // a datetime with an offset other than Z, without an offset (read as UTC), or with a space instead of T
 	QuirkSpaceAround    Quirk = 39 // white space around a loc
 	QuirkIRI            Quirk = 41 // a URI with characters that should have been escaped
-	QuirkRelativeURI    Quirk = 42 // a relative URI, which is relative to that of the document
+	QuirkRelativeURI    Quirk = 42 // a relative URI, to be resolved against the URI of the document
 	QuirkPathEscape     Quirk = 44 // a path that leads out of its package, or that no file can have
 	QuirkHashSpelling   Quirk = 46 // another spelling of an algorithm, such as SHA256 for sha-256
 	QuirkHashBase64     Quirk = 47 // a digest in base64 or base64url
@@ -44,20 +44,20 @@ const (
 // Quirks that can be seen only by following links and fetching resources.
 const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to a document other than a Capability List
-	QuirkRobots        Quirk = 16 // a robots.txt whose Sitemap lines have another form, or name plain Sitemaps
+	QuirkRobots        Quirk = 16 // a robots.txt with Sitemap lines of another form, or with Sitemap lines that name plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List without capability
 	QuirkPackageLink   Quirk = 21 // a Capability List that links a package instead of a dump
 	QuirkOtherDocument Quirk = 23 // a response that is not the linked document
 	QuirkUp            Quirk = 24 // rel="up" is missing, leads to the wrong document or in a circle
-	QuirkChangeTime    Quirk = 29 // a change without datetime
+	QuirkChangeTime    Quirk = 29 // a change without the attribute "datetime"
 	QuirkClock         Quirk = 32 // changes dated by a wrong clock
 	QuirkOrder         Quirk = 34 // changes that are not in chronological order
 	QuirkWindow        Quirk = 35 // a Change List that contains only the latest changes
-	QuirkStale         Quirk = 36 // a list older than the one read before
+	QuirkStale         Quirk = 36 // a list that is older than the list read before
 	QuirkUnknownDelete Quirk = 38 // a deletion of a resource that was never listed
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
-	QuirkContentCoding Quirk = 51 // a length and hash that ignore the content coding, or include it wrongly
-	QuirkManifestCopy  Quirk = 54 // a manifest beside a package that differs from the one inside
+	QuirkContentCoding Quirk = 51 // a length and hash that were computed before the content coding, or after it, by mistake
+	QuirkManifestCopy  Quirk = 54 // a manifest beside a package that differs from the manifest inside the package
 	QuirkManifest      Quirk = 55 // a package without manifest, or with members that are missing in the manifest
 	QuirkPackageFormat Quirk = 56 // a package in a format other than ZIP
 	QuirkLocalPackage  Quirk = 58 // a package identified by a file path on the Source's machine
@@ -73,8 +73,8 @@ type Note struct {
 	Msg    string // a text for people: what was found, and how it was read
 }
 
-// Tolerance is the policy of a Decoder. It is called with each note; if it returns
-// false the document ends with an error of kind [Refused].
+// Tolerance is the policy of a Decoder, which calls it with each note. If it returns false,
+// the document ends with an error of kind [Refused].
 type Tolerance func(Note) bool
 
 // Lenient reads everything that can be understood. It is the default.

@@ -2,13 +2,14 @@ package resourcesync
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration may be at the current position: only
-// white space was before it.
+// atDeclaration reports whether an XML declaration may come next, since there was only
+// white space so far.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
@@ -19,11 +20,11 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 		return "", `expected version="1.0"`
 	}
 	if value != "1.0" {
-		return "", "version " + clip(value) + " is not supported; expected 1.0"
+		return "", fmt.Sprintf("version %s is not supported; expected 1.0", clip(value))
 	}
 	b, encoding, ok = cutPseudoAttr(b, "encoding")
 	if ok && !isEncodingName(encoding) {
-		return "", "encoding " + clip(encoding) + " is no name of an encoding"
+		return "", fmt.Sprintf("encoding %s is no name of an encoding", clip(encoding))
 	}
 	b, value, ok = cutPseudoAttr(b, "standalone")
 	if ok && value != "yes" && value != "no" {
@@ -64,8 +65,6 @@ func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	return after, string(quoted), true
 }
 
-// describeStart returns a sentence that describes a document that does not begin with
-// XML.
 func describeStart(b []byte) string {
 	switch {
 	case b[0] == '{' || b[0] == '[':
@@ -78,7 +77,6 @@ func describeStart(b []byte) string {
 	return "this is not XML; it begins with " + strconv.Quote(string(b[:min(len(b), 20)]))
 }
 
-// looksLikeHTML reports whether b begins like an HTML page.
 func looksLikeHTML(b []byte) bool {
 	words := strings.Fields(strings.ToLower(string(b[:min(len(b), 64)])))
 	return len(words) > 1 && words[0] == "<!doctype" && strings.HasPrefix(words[1], "html")

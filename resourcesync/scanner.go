@@ -38,22 +38,21 @@ type scanner struct {
 	declared   string // the encoding in the XML declaration
 	leading    bool   // whether white space came before the XML declaration
 	styled     bool   // whether the document has a style sheet for browsers
-	loose      loose  // the first text that was ignored since this field was last cleared
+	loose      loose  // the first text between elements that was ignored since this field was last cleared
 }
 
-// loose is a text at a place where only elements are allowed.
+// loose is a text where only elements are allowed.
 type loose struct {
-	line, column int // line is 0 if there is no such text
+	line, column int // line is 0 if no text was found
 	text         string
 }
 
-// openElement is an element that is not closed yet. It has the index of its name in
-// scanner.names, and the number of namespace bindings before its own.
+// openElement is an element that is not closed yet: the index of its name in
+// scanner.names, and the number of namespace bindings before those of the element.
 type openElement struct{ name, ns int }
 
-// element is a start tag.
 type element struct {
-	at     int64 // the offset of its <
+	at     int64 // the offset of the < of the tag
 	line   int   // line and column are 0 until locate is called
 	column int
 	space  space
@@ -63,13 +62,13 @@ type element struct {
 	local  []byte // the name without the prefix
 }
 
-// attr is an attribute of the start tag just read. Namespace declarations are excluded.
+// attr is an attribute of the start tag that was read last, except a namespace declaration.
 type attr struct {
 	name  []byte // as written
 	colon int    // the length of the namespace prefix; 0 if there is none
 	value []byte // normalised
 	space space
-	ns    int32 // the id of the namespace, which is that of its bindings
+	ns    int32 // id of the attribute's namespace, see binding.id
 	uri   string
 }
 
@@ -95,7 +94,7 @@ func (s *scanner) readMore() bool {
 }
 
 // plainText returns the rest of the innermost open element, and moves to the position
-// after its end tag. It does so only if that rest is text without references, control
+// after the end tag of the element, if the rest is only text without references, control
 // characters and "]". Otherwise it does nothing, and ok is false.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
@@ -110,7 +109,7 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 }
 
 // endsHere returns the length of the end tag of the innermost open element if b begins with
-// that tag in its usual form, and otherwise 0.
+// this tag, and otherwise 0. It does not recognise an end tag that contains white space.
 func (s *scanner) endsHere(b []byte) int {
 	name := s.names[s.opens[len(s.opens)-1].name:]
 	n := len(name) + 2
@@ -139,7 +138,7 @@ func (s *scanner) next() (token, error) {
 			if s.err == io.EOF && s.rooted && len(s.opens) == 0 {
 				return tokEOF, nil
 			}
-			return 0, s.ended()
+			return 0, s.endError()
 		}
 		if s.buf[s.pos] != '<' {
 			if err := s.charData(); err != nil {
@@ -149,7 +148,7 @@ func (s *scanner) next() (token, error) {
 		}
 		if s.end-s.pos < 2 {
 			if !s.readMore() {
-				return 0, s.ended()
+				return 0, s.endError()
 			}
 			continue
 		}
@@ -179,26 +178,25 @@ func (s *scanner) skipSpace() {
 	s.pos += i
 }
 
-// longer reads more bytes of the incomplete token at pos. It returns an error if the
+// extendToken reads more bytes of the incomplete token at pos. It returns an error if the
 // token is too long, or the document ends.
-func (s *scanner) longer() error {
+func (s *scanner) extendToken() error {
 	if s.end-s.pos > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "a tag, text, comment or processing instruction is longer than %d bytes", s.lim.Token)
 	}
 	if !s.readMore() {
-		return s.ended()
+		return s.endError()
 	}
 	return nil
 }
 
-// charData reads text up to the next tag.
 func (s *scanner) charData() error {
 	i := bytes.IndexByte(s.buf[s.pos:s.end], '<')
 	for i < 0 && s.end-s.pos <= s.lim.Token {
 		switch {
 		case s.readMore():
 		case len(s.opens) > 0:
-			return s.ended()
+			return s.endError()
 		default:
 			i = s.end - s.pos
 			continue
@@ -206,7 +204,7 @@ func (s *scanner) charData() error {
 		i = bytes.IndexByte(s.buf[s.pos:s.end], '<')
 	}
 	if i < 0 || i > s.lim.Token {
-		return s.longer()
+		return s.extendToken()
 	}
 	run := s.buf[s.pos : s.pos+i]
 	if len(s.opens) == 0 && len(trimSpace(run)) > 0 {
@@ -223,8 +221,6 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose stores ignored text and its position in s.loose, unless the text is white
-// space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return
@@ -237,7 +233,7 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // first the position of the element, which comes before the text
+	s.locate() // the element must be located before the text, since lines are counted forwards only
 	s.count(at)
 	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
@@ -261,8 +257,8 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText returns an error if the text that was collected for an element is too long.
-// The text may consist of several pieces.
+// checkText limits the length of the text of an element, which may consist of several
+// parts, such as CDATA sections.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -270,7 +266,6 @@ func (s *scanner) checkText() error {
 	return nil
 }
 
-// outside returns the error for text before or after the root element.
 func (s *scanner) outside(run []byte) error {
 	at := s.pos + len(run) - len(bytes.TrimLeft(run, xmlSpace))
 	if s.rooted {
@@ -293,7 +288,7 @@ func (s *scanner) endTag() error {
 	}
 	i := bytes.IndexByte(b, '>')
 	for i < 0 {
-		if err := s.longer(); err != nil {
+		if err := s.extendToken(); err != nil {
 			return err
 		}
 		i = bytes.IndexByte(s.buf[s.pos:s.end], '>')
@@ -328,7 +323,7 @@ func (s *scanner) declaration() error {
 			return err
 		}
 		for s.end-s.pos < i+3 {
-			if err := s.longer(); err != nil {
+			if err := s.extendToken(); err != nil {
 				return err
 			}
 		}
@@ -349,7 +344,7 @@ func (s *scanner) declaration() error {
 		}
 		return s.fail(NotResourceSync, s.pos, "DTD not allowed")
 	case len(b) < 9 && !s.readMore():
-		return s.ended()
+		return s.endError()
 	}
 	return s.fail(NotWellFormed, s.pos, "%q is no comment and no CDATA section", clip(string(b[:min(len(b), 16)])))
 }
@@ -375,7 +370,6 @@ func (s *scanner) cdata() error {
 	return nil
 }
 
-// instruction skips a processing instruction or reads the XML declaration.
 func (s *scanner) instruction() error {
 	i, err := s.find(2, "?>")
 	if err != nil {
@@ -404,27 +398,25 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the offset at which the string end occurs in the token at pos, and reads
-// more bytes if necessary. It begins its search at the offset from. Both offsets are
-// relative to pos.
-func (s *scanner) find(from int, end string) (int, error) {
+// find returns the offset of a delimiter in the token at pos, and reads more bytes if
+// necessary. It searches from the offset start on. Both offsets are relative to pos.
+func (s *scanner) find(start int, delimiter string) (int, error) {
 	for {
-		if b := s.buf[s.pos:s.end]; len(b) > from {
-			if i := bytes.Index(b[from:], []byte(end)); i >= 0 {
-				if from+i > s.lim.Token {
-					return 0, s.longer()
+		if b := s.buf[s.pos:s.end]; len(b) > start {
+			if i := bytes.Index(b[start:], []byte(delimiter)); i >= 0 {
+				if start+i > s.lim.Token {
+					return 0, s.extendToken()
 				}
-				return from + i, nil
+				return start + i, nil
 			}
 		}
-		if err := s.longer(); err != nil {
+		if err := s.extendToken(); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// ended returns the error for a document that cannot be read to its end.
-func (s *scanner) ended() error {
+func (s *scanner) endError() error {
 	at := s.end
 	switch s.err {
 	case errTooLarge:
@@ -462,7 +454,6 @@ func (s *scanner) rootLen() int {
 	return len(s.names)
 }
 
-// concatenated returns the error for a second document that begins at pos.
 func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	err := s.fail(Incomplete, s.pos, format, args...)
 	err.Quirk = QuirkConcatenated

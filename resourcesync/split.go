@@ -37,8 +37,8 @@ type Series struct {
 	// Header.Until.
 	Header Header
 
-	// URI returns the URI of the part with the given number, counted from 1. Number 0
-	// is that of the index of the parts, or of a list in one document.
+	// URI returns the URI of the part with the given number, counted from 1. Number 0 is the
+	// index of the parts, or the whole list if it is in one document.
 	URI func(part int) string
 
 	// Create begins the document with the given number. A Series first tries to write
@@ -50,7 +50,6 @@ type Series struct {
 	Gzip       bool // whether to compress the documents with gzip
 }
 
-// errChanged reports entries that differ when they are read again.
 var errChanged = errors.New("the entries changed while they were read")
 
 // Encode writes a list with the given entries. It returns the documents written: first
@@ -98,7 +97,6 @@ func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	return append(w.parts, index), nil
 }
 
-// write writes a document with all entries.
 func (s *Series) write(number int, h Header, entries iter.Seq2[Entry, error]) (Part, error) {
 	d, err := s.begin(number, h)
 	if err != nil {
@@ -116,7 +114,6 @@ func (s *Series) write(number int, h Header, entries iter.Seq2[Entry, error]) (P
 	return d.end()
 }
 
-// seriesDocument is an unfinished document of a Series.
 type seriesDocument struct {
 	number int
 	uri    string
@@ -172,8 +169,8 @@ type cut struct {
 	until   Datetime // the attribute "until" of the part, and "from" of the next part
 }
 
-// measure divides a list of changes into parts without writing them, since the header
-// of a part, which is written first, has the end of its period.
+// measure divides a list of changes into parts before they are written, because the header
+// of a part is written first and has the end of the period of that part.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	// The times in the headers of the parts are not known yet, so space is reserved for
 	// them.
@@ -240,7 +237,6 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 	return h
 }
 
-// partWriter writes the parts of a list.
 type partWriter struct {
 	s     *Series
 	cuts  []cut // the planned ends of the parts; if nil, a part ends when it is full
@@ -275,7 +271,7 @@ func (w *partWriter) encode(e Entry) error {
 			return errChanged
 		}
 	}
-	if err := w.next(); err != nil {
+	if err := w.beginPart(); err != nil {
 		return err
 	}
 	return w.doc.encode(e)
@@ -287,8 +283,7 @@ func (w *partWriter) complete() bool {
 	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
 }
 
-// next completes the current part and begins the next one.
-func (w *partWriter) next() error {
+func (w *partWriter) beginPart() error {
 	if w.doc != nil {
 		if err := w.end(); err != nil {
 			return err
@@ -332,8 +327,6 @@ func (w *partWriter) interval(i int) (from, until Datetime) {
 	return from, w.cuts[i].until
 }
 
-// listed yields the entries of the index: one for each part, with the times in the
-// header of that part.
 func (w *partWriter) listed(yield func(Entry, error) bool) {
 	h := &w.s.Header
 	need := demands[h.Capability][SitemapIndex]

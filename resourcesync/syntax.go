@@ -118,7 +118,6 @@ func isPackagePath(s string) bool {
 	return true
 }
 
-// ruleOfPath returns the id of the rule that an invalid package path breaks.
 func ruleOfPath(s string) string {
 	if s[0] != '/' {
 		return "path-leading-slash"
@@ -126,8 +125,8 @@ func ruleOfPath(s string) string {
 	return "path-no-traversal"
 }
 
-// ruleOfSpace returns the id of the rule against an attribute of an extension whose
-// namespace is uri: no namespace, or one of this standard.
+// ruleOfSpace returns the id of the rule against a foreign attribute whose namespace uri is
+// empty or belongs to this standard.
 func ruleOfSpace(uri string) string {
 	if spaceOf(uri) == spaceNone {
 		return "ext-attr-prefix"

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// space is a namespace known to this package.
 type space uint8
 
 const (
@@ -54,12 +53,11 @@ type binding struct {
 	id          int32 // a number that all bindings of the same namespace URI share
 }
 
-// startTag reads the start tag at pos into s.elem and s.attrs.
 func (s *scanner) startTag() error {
 	for {
 		n, why := s.scanTag(s.buf[s.pos:s.end])
 		if n > s.lim.Token {
-			return s.longer()
+			return s.extendToken()
 		}
 		if why == "" && n > 0 {
 			return s.enter(n)
@@ -67,7 +65,7 @@ func (s *scanner) startTag() error {
 		if why != "" {
 			return s.fail(NotWellFormed, s.pos+n, "%s", why)
 		}
-		if err := s.longer(); err != nil {
+		if err := s.extendToken(); err != nil {
 			return err
 		}
 	}
@@ -196,8 +194,8 @@ func scanQName(b []byte, i int) (end, colon int, why string) {
 	return end + 1 + local, end - i, ""
 }
 
-// enter opens the element whose start tag has n bytes at pos: it declares the
-// namespaces of the tag, and finds those of its names.
+// enter opens the element whose start tag has n bytes at pos: it applies the namespace
+// declarations of the tag, and resolves the prefixes of the tag's names.
 func (s *scanner) enter(n int) error {
 	at := s.pos
 	switch {
@@ -222,8 +220,6 @@ func (s *scanner) enter(n int) error {
 	return nil
 }
 
-// resolve applies the namespace declarations of the start tag, and finds the namespaces
-// of its element and attributes.
 func (s *scanner) resolve() (why string) {
 	for i := range s.attrs {
 		for j := range i {

@@ -35,8 +35,8 @@ const (
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
 
-// Known reports whether the standard defines the capability. Others are accepted, since
-// communities may define their own (1.1 §9).
+// Known reports whether the standard defines the capability. A Decoder accepts others, too,
+// since communities may define their own (1.1 §9).
 func (c Capability) Known() bool {
 	_, known := demands[c]
 	return known
@@ -105,7 +105,8 @@ func (p Priority) String() string { return p.text }
 // MarshalText returns the same text as String.
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// UnmarshalText parses text like [ParsePriority]. An empty text means absence.
+// UnmarshalText parses text like [ParsePriority], but accepts the empty text as the zero
+// value.
 func (p *Priority) UnmarshalText(text []byte) error { return unmarshalText(p, text, ParsePriority) }
 
 // Length is a number of bytes. The zero value means that the number is unknown.
@@ -194,8 +195,8 @@ type Link struct {
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
-// Header holds the root element of a document and the rs:md and rs:ln of the root. A
-// header without capability and links is that of a plain sitemap.
+// Header holds the root element of a document and the rs:md and rs:ln of the root. A header
+// without capability and links belongs to a plain sitemap.
 type Header struct {
 	Dialect Dialect // dialect of the document that was read; ignored by an Encoder, which writes 1.1
 	Root    Root
@@ -209,10 +210,9 @@ type Header struct {
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns the kind of the document as ids of rules contain it: the capability,
-// followed by "-index" for a sitemapindex. It is "" for a capability that is absent or
-// not defined by the standard. For such documents there are only the rules for all
-// kinds.
+// Kind returns the kind of the document as it appears in ids of rules: the capability,
+// followed by "-index" for a sitemapindex. It is "" if the capability is absent or the
+// standard does not define it; only the rules for all kinds apply to such documents.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -232,9 +232,9 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign contains the elements of the entry that are from other vocabularies, as
-	// XML. Each element declares the prefixes that it uses. A program keeps them, so
-	// that nothing is lost, but does not interpret them.
+	// Foreign contains the elements of the entry that are from other vocabularies, as XML.
+	// Each element declares the prefixes that it uses. Programs keep these elements, so
+	// that nothing is lost, but do not interpret them.
 	Foreign string
 
 	Line int // line of the start tag, from 1; 0 if the entry was not read from a document

@@ -32,7 +32,6 @@ func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	return uri, ""
 }
 
-// badURI returns the reason why b cannot be used as a URI, or "" if it can.
 func (d *Decoder) badURI(b []byte) string {
 	if len(b) == 0 {
 		return "is empty; expected a URI"
@@ -46,8 +45,7 @@ func (d *Decoder) badURI(b []byte) string {
 	return ""
 }
 
-// relation reads a relation type. It converts a relation type that is not a URI to
-// lower case.
+// relation converts a relation type that is not a URI to lower case.
 func (d *Decoder) relation(b []byte) string {
 	rel := d.word(b)
 	for i := range b {
@@ -109,9 +107,9 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 	d.remark(n)
 }
 
-// hash parses a list of digests. An unusable digest counts as absent. The digests of
-// several entries share one array. It is so small that an entry that is kept may keep
-// it in memory, too.
+// hash parses a list of digests, without the unusable ones. Several entries share one array
+// of digests. The array is small, because a caller that keeps one of the entries keeps the
+// whole array in memory.
 func (d *Decoder) hash(b []byte) Digests {
 	const several = 15 // with this length the array has about one KiB
 	if d.digests == nil || len(d.digests)+2 > several {
@@ -132,7 +130,6 @@ func (d *Decoder) hash(b []byte) Digests {
 	return slices.Clip(d.digests[first:])
 }
 
-// digest appends a usable digest to d.digests.
 func (d *Decoder) digest(b []byte) {
 	if i := bytes.IndexByte(b, ':'); i > 0 {
 		alg := indexOf(b[:i])
@@ -144,7 +141,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // white space that is no space was written as a character reference
+	if bytes.ContainsAny(b, xmlSpace) { // other white space than spaces must have been written as a character reference
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
@@ -201,7 +198,7 @@ func (d *Decoder) pri(b []byte) int {
 // maxPri is the largest allowed pri, which means the last choice (1.1 §14.1).
 const maxPri = 999_999
 
-// parseNumber parses decimal digits only.
+// parseNumber refuses a sign, which strconv.ParseInt accepts.
 func parseNumber(b []byte) (int64, error) {
 	if len(b) > 0 && isDigit(b[0]) {
 		return strconv.ParseInt(string(b), 10, 64)
@@ -276,7 +273,6 @@ func (d *Decoder) path(b []byte) string {
 	return path
 }
 
-// typ reads a media type.
 func (d *Decoder) typ(b []byte) string {
 	if string(b) == d.mediaType {
 		return d.mediaType

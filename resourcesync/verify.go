@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// MismatchError means that bytes differ from those that a document describes.
+// MismatchError means that bytes differ from their description in a document.
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
 	Want string // the value that the document states
@@ -18,7 +18,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s differs: expected %s, got %s", e.What, e.Want, e.Got)
 }
 
-// NewVerifyReader returns a reader of the bytes of r. Where r ends it returns a
+// NewVerifyReader returns a reader of the bytes of r. At the end of r it returns a
 // [*MismatchError] instead of io.EOF unless the bytes have the given length and all of
 // the given digests (1.1 §7). A negative length means that the length is unknown. The
 // reader never returns more than length bytes, and fails if r has more. It also
@@ -75,8 +75,8 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF tries to read a byte after the stated length. If there is one, it returns a
-// MismatchError, and otherwise what verdict returns.
+// expectEOF tries to read a byte after the stated length. It returns a MismatchError if
+// there is a byte, and otherwise the result of verdict.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
@@ -86,7 +86,7 @@ func (v *VerifyReader) expectEOF() error {
 	case err == io.EOF:
 		v.err = v.verdict()
 	default:
-		v.err = err // if the reader returned neither a byte nor an error, err is nil and the caller reads again
+		v.err = err // nil if the reader returned neither a byte nor an error: the caller reads again
 	}
 	return v.err
 }

@@ -11,7 +11,7 @@ import (
 	"instep/mirror"
 )
 
-func main() { // destination SOURCE DIR [PRIVATE-HOST:PORT...]
+func main() { // usage: destination SOURCE DIR [PRIVATE-HOST:PORT...]
 	ctx := context.Background()
 	client, err := fetch.New(fetch.Options{AllowPrivate: os.Args[3:]})
 	m, opened := mirror.Open(ctx, mirror.Options{Dir: os.Args[2], Create: true})

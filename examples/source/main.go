@@ -10,7 +10,7 @@ import (
 	"instep/source"
 )
 
-func main() { // source DIR STATE BASE-URL HOST:PORT
+func main() { // usage: source DIR STATE BASE-URL HOST:PORT
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	s, err := site.Open(ctx, site.Options{Dir: os.Args[1], State: os.Args[2], BaseURL: os.Args[3],

@@ -22,7 +22,7 @@ type Options struct {
 	Dialect *resourcesync.Dialect // the dialect that the document must have; nil allows any
 
 	BaseURL *url.URL              // absolute URL with which relative URIs are resolved; if nil, entries with relative URIs are left out
-	Up      string                // target of the up link that is added if the document has none and 1.1 requires one
+	Up      string                // target of the link with rel="up" that is added if the document has none and 1.1 requires one
 	At      resourcesync.Datetime // moment of a snapshot, for a document that does not state it
 	From    resourcesync.Datetime // start of the listed period, for a document of changes that does not state it
 
@@ -77,7 +77,7 @@ type Report struct {
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // number of entries left out, each with a Decision of level Error
-	Decisions int64                // number of decisions, except those of level Info
+	Decisions int64                // number of decisions of other levels than Info
 	Bytes     int64                // written
 }
 
@@ -106,7 +106,6 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// converter converts one document.
 type converter struct {
 	o      Options
 	report Report
@@ -114,7 +113,7 @@ type converter struct {
 	header resourcesync.Header // the header of the result
 
 	oldTimes        bool // whether lastmod is the time of a change, as it was before version 1.1
-	recast          bool // whether every entry of the result has the capability entryCapability
+	recast          bool // whether every entry of the result gets the capability entryCapability
 	entryCapability resourcesync.Capability
 	listed          map[resourcesync.Capability]int // for a Capability List, the line of the first entry with each capability
 }
@@ -141,7 +140,6 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 	return c.write(ctx, d, out)
 }
 
-// decide counts a decision and passes it to Options.Decide.
 func (c *converter) decide(d Decision) {
 	if d.Level != Info {
 		c.report.Decisions++
@@ -156,12 +154,10 @@ func (c *converter) noteEntry(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
 
-// noteDocument reports a decision about the document as a whole.
 func (c *converter) noteDocument(rule, format string, args ...any) {
 	c.noteEntry(item{}, rule, format, args...)
 }
 
-// refuse returns the error for a document that cannot be converted.
 func (c *converter) refuse(rule, hint, format string, args ...any) error {
 	return &RefusedError{Name: c.o.Name, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}
 }

@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mend converts an entry to version 1.1. If that is impossible, rule is the broken rule
-// and why is the reason; otherwise why is "".
+// mend converts an entry to version 1.1. If that is impossible, rule is the rule that the
+// entry breaks, and why is the reason; otherwise why is "".
 func (c *converter) mend(it *item) (rule, why string) {
 	e := &it.Entry
 	loc, changed, why := c.uri(e.Loc)
@@ -59,7 +59,6 @@ func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	return "", ""
 }
 
-// entryTimes sets the times of an entry, and removes times that 1.1 does not allow.
 func (c *converter) entryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {
@@ -69,9 +68,9 @@ func (c *converter) entryTimes(it *item) {
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
-		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
+		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of the period of the document")
 	}
-	const scope = "which entries of this kind of document don't have"
+	const scope = "which entries of this kind of document must not have"
 	if !c.nature.entryAt {
 		c.dropEntryTime(it, &e.At, "entry-at-completed-scope", "at", scope)
 		c.dropEntryTime(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
@@ -81,14 +80,13 @@ func (c *converter) entryTimes(it *item) {
 		c.dropEntryTime(it, &e.Until, "entry-from-until-scope", "until", scope)
 	}
 	if e.Completed.Before(e.At) {
-		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "before at")
+		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "which is before the attribute at")
 	}
 	if e.Until.Before(e.From) {
-		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "before from")
+		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "which is before the attribute from")
 	}
 }
 
-// dropEntryTime removes a time from an entry.
 func (c *converter) dropEntryTime(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.noteEntry(*it, rule, "%s %s, %s; dropped", name, t, why)
@@ -201,7 +199,7 @@ func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why str
 	switch {
 	case l.Rel != resourcesync.RelPatch:
 	case !ofEntry || !c.nature.changes:
-		return "ln-patch-scope", "outside of the entry of a change"
+		return "ln-patch-scope", "outside of an entry for a change"
 	case l.Type == "":
 		return "ln-patch-type-required", "without its type"
 	case c.nature.manifest && l.Path == "":

@@ -60,7 +60,6 @@ func (c *converter) dialect(d *document) error {
 	return nil
 }
 
-// kind sets the root element and the capability of the result.
 func (c *converter) kind(d *document) error {
 	h := &c.header
 	if h.Capability == "" {
@@ -116,7 +115,6 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	return modified
 }
 
-// rootFields removes attributes from the root that only entries may have.
 func (c *converter) rootFields() {
 	m := &c.header.Metadata
 	for _, name := range m.EntryAttributes() {
@@ -144,16 +142,15 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 		return err
 	}
 	if m.Completed.Before(m.At) {
-		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "before at")
+		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "which is before the attribute at")
 	}
 	if m.Until.Before(m.From) {
-		c.dropTime(&m.Until, "until-not-before-from", "until", "before from")
+		c.dropTime(&m.Until, "until-not-before-from", "until", "which is before the attribute from")
 	}
 	return nil
 }
 
-// requiredTime sets the attribute "at" or "from" of the root if documents of this kind
-// must have it and this one does not.
+// requiredTime sets the attribute "at" or "from" of the root if it is required and missing.
 func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {
@@ -174,7 +171,6 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 	return nil
 }
 
-// dropTime removes a time from the root of the document.
 func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.noteDocument(rule, "%s %s of the document, %s; dropped", name, t, why)
@@ -189,8 +185,8 @@ type candidate struct {
 	what string
 }
 
-// missing sets a missing attribute to the first candidate that has a time. It returns an
-// error if there is none, because no time is ever invented.
+// missing sets a missing attribute to the first candidate that has a time. Without such a
+// candidate it returns an error, because an invented time could hide changes from readers.
 func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
 	for _, f := range from {
 		if !f.time.IsZero() {
@@ -199,11 +195,11 @@ func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, f
 			return nil
 		}
 	}
-	return c.refuse(rule, flag+" gives it", "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
+	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// rootLinks converts the links of the document, and adds the up link if it is missing and
-// required.
+// rootLinks converts the links of the document, and adds the link with rel="up" if it is
+// missing and required.
 func (c *converter) rootLinks() error {
 	h := &c.header
 	h.Links = c.links(h.Links, item{}, false)
@@ -216,7 +212,7 @@ func (c *converter) rootLinks() error {
 		if h.Capability == resourcesync.CapabilityCapabilityList {
 			target = "the Source Description"
 		}
-		return c.refuse(rule, "--up URL gives it", "the %s has no up link; 1.1 requires one to %s", c.nature.name, target)
+		return c.refuse(rule, "--up URL sets the link", "the %s has no up link; 1.1 requires one to %s", c.nature.name, target)
 	}
 	h.Links = append([]resourcesync.Link{{Rel: resourcesync.RelUp, Href: c.o.Up}}, h.Links...)
 	c.noteDocument(rule, "no up link; written as %s, as given", c.o.Up)

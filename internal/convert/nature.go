@@ -2,7 +2,7 @@ package convert
 
 import "instep/resourcesync"
 
-// times says which of the attributes at, completed, from and until the root of a
+// times says which of the attributes "at", "completed", "from" and "until" the root of a
 // document may have (1.1 Appendix A).
 type times uint8
 
@@ -13,17 +13,16 @@ const (
 	changeTimes                // from, until
 )
 
-// nature contains the properties of one kind of documents.
 type nature struct {
-	name      string // the name of the kind, with which the ids of its rules begin
+	name      string // name of the kind, such as "changelist", with which the ids of its rules begin
 	times     times
 	required  bool // the root must have the attribute "at" or "from"
-	up        bool // the root must have an up link
-	entryAt   bool // entries may have the attributes at and completed
-	entryFrom bool // entries may have the attributes from and until
-	manifest  bool // entries must have the attribute path
-	changes   bool // entries are changes, sorted by datetime
-	windows   bool // entries are sorted by the attribute from
+	up        bool // the root must have a link with rel="up"
+	entryAt   bool // entries may have the attributes "at" and "completed"
+	entryFrom bool // entries may have the attributes "from" and "until"
+	manifest  bool // entries must have the attribute "path"
+	changes   bool // entries are changes, sorted by their attribute "datetime"
+	windows   bool // entries are sorted by their attribute "from"
 }
 
 // natureOf returns the properties of documents with the same root element and

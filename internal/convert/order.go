@@ -27,7 +27,7 @@ func compare(a, b resourcesync.Datetime) int {
 }
 
 // piece is an entry encoded for the result. It has the position of its bytes, and the
-// values that decide whether and where it is written.
+// values that decide whether the entry is written, and in which order.
 type piece struct {
 	start, size int64
 	when        resourcesync.Datetime // the time by which the entries are sorted; may be absent

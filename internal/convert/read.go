@@ -14,13 +14,11 @@ import (
 	"instep/resourcesync"
 )
 
-// item is a parsed entry.
 type item struct {
 	Entry resourcesync.Entry
 	Part  string // path of the part that contains the entry; "" for the document itself
 }
 
-// document is a parsed document.
 type document struct {
 	header resourcesync.Header
 	items  *spool.Log[item]
@@ -40,7 +38,6 @@ type document struct {
 // Close releases the temporary file.
 func (d *document) Close() error { return d.items.Close() }
 
-// readWhole reads the document, and its parts if it has any.
 func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, error) {
 	d, err := c.read(ctx, r, "")
 	if err != nil || !d.nested() {
@@ -50,7 +47,6 @@ func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, erro
 	return whole, errors.Join(err, d.Close())
 }
 
-// read reads one document completely.
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
 	d := &document{items: spool.NewLog[item](c.o.Temp)}
 	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
@@ -78,7 +74,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add adds an entry to the document.
+// add stores an entry of the document, and updates the facts about all entries.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -104,7 +100,8 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier returns the earlier of two times. If one is absent, it returns the other.
+// earlier returns the earlier of two times. If only one of them is present, it returns that
+// time.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -112,14 +109,14 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note adds a note of the Decoder to the report, unless the conversion itself reports what
-// it decided about that.
+// note adds a note of the Decoder to the report, unless the conversion reports a decision
+// of its own about the same value.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // although these are legal in 1.1, the result has another value
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // 1.1 allows the values that these notes are about, but the result has other values
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
@@ -132,17 +129,15 @@ var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
 }
 
-// leaveOut counts and reports an entry that is not in the result.
 func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.report.LeftOut++
-	text := "entry left out: " + why
+	text := fmt.Sprintf("entry left out: %s", why)
 	if uri != "" {
 		text = fmt.Sprintf("entry %s left out: %s", uri, why)
 	}
 	c.decide(Decision{Part: part, Line: line, Rule: rule, Level: Error, URI: uri, Text: text})
 }
 
-// unreadable returns the error for a document that could not be read completely.
 func (c *converter) unreadable(part string, err error) error {
 	var de *resourcesync.DecodeError
 	if !errors.As(err, &de) {
@@ -189,8 +184,9 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
-// addParts adds to the document whole the entries of all parts that an index lists.
-func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
+// addParts adds the entries of all parts that an index lists to the document whole. The
+// paths of the parts are relative to indexPath.
+func (c *converter) addParts(ctx context.Context, whole, index *document, indexPath string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {
 		return c.refuse(rule, "", "%d entries of the index of the manifest can't be read", index.bad)
@@ -199,7 +195,7 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 		if err != nil {
 			return err
 		}
-		name, why := partName(&it.Entry, at)
+		name, why := partName(&it.Entry, indexPath)
 		switch {
 		case why != "":
 		case seen[name]:
@@ -251,9 +247,9 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName returns the path of a part of a manifest, relative to the root of the
-// package. The path is the attribute path of the entry or, if there is none, its loc,
-// resolved against the path of the index.
+// partName returns the path of a part of a manifest, relative to the root of the package.
+// The path is the attribute "path" of the entry or, if there is none, its loc, resolved
+// against the path of the index.
 func partName(e *resourcesync.Entry, index string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

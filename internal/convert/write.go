@@ -42,7 +42,7 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 }
 
 // encode writes a document with every usable entry to a temporary file. It returns the
-// position of each entry in this file, where the first one begins at the given offset.
+// position of each entry in this file; the first entry is at the given offset.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]piece, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
@@ -81,7 +81,6 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 	return pieces, enc.Close()
 }
 
-// shortly describes an error of an Encoder by the field, its value and the message.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -89,7 +88,6 @@ func shortly(e *resourcesync.EncodeError) string {
 	return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Msg)
 }
 
-// tooLarge returns the error for a document that would exceed the limits of 1.1.
 func (c *converter) tooLarge(d *document, written int) error {
 	const hint = "divide the document into parts with an index, and convert each part"
 	if written >= resourcesync.MaxEntries {
@@ -98,7 +96,7 @@ func (c *converter) tooLarge(d *document, written int) error {
 	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes after %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf returns the values of an entry that decide about its place in the result, and
+// pieceOf returns the values of an entry that decide about its position in the result, and
 // about clashes of paths.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
@@ -120,8 +118,8 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts the encoded entries by time. It leaves out those whose path a later entry
-// uses for another bitstream.
+// order sorts the encoded entries by time. It leaves out an entry if a later entry uses the
+// same path for another bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {

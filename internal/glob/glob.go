@@ -30,7 +30,7 @@ func parse(pattern string) (body string, anchored, dir bool) {
 }
 
 // Match reports whether a valid pattern matches a path or one of the directories above
-// it. dir says that the path is that of a directory. So does a slash at its end.
+// it. dir is true if the path is that of a directory; a slash at its end says the same.
 func Match(pattern, path string, dir bool) bool {
 	body, anchored, dirOnly := parse(pattern)
 	path, slash := strings.CutSuffix(path, "/")

@@ -20,13 +20,13 @@ import (
 type Bringer struct {
 	Client *fetch.Client
 	Store  *versions.Store // where versions are stored; their field Path is the URI of the resource
-	// Held reports whether these bytes are the present state of a resource in the
-	// mirror.
+	// Held reports whether the bytes with this digest are the present state of a resource
+	// in the mirror.
 	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	AllowOrigins []string // the origins from which versions may be fetched, besides the origin of the resource itself
-	// Stop is called before each version is fetched, with its length. If Stop returns
-	// an error, the calling method stores the versions that were fetched before and
-	// returns the error. May be nil.
+	AllowOrigins []string // the origins from which versions may be fetched, in addition to the origin of the resource
+	// Stop is called before each version is fetched, with its length. If Stop returns an
+	// error, the calling method stores the versions that were fetched before and returns
+	// the error. Stop may be nil.
 	Stop func(length int64) error
 }
 
@@ -49,7 +49,7 @@ const (
 	batchSize   = 50 // the number of versions that are stored together
 )
 
-// Before fetches the versions of the changes that have been read, except the last
+// Before fetches the versions of the changes that the Log has so far, except the last
 // change of each resource. It must be called before the position in the changes is
 // recorded, so that a run that is interrupted earlier reads the changes again.
 func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
@@ -75,11 +75,11 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring fetches and stores versions. It passes the changes of each resource to the
-// function choose, and takes the versions of those that choose returns.
+// bring fetches and stores versions. It passes the changes of each resource to choose, and
+// fetches the versions of the changes that choose returns.
 func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]change) []change) error {
 	run := &bringing{Bringer: b, rep: rep}
-	for of, err := range l.each() {
+	for of, err := range l.byResource() {
 		if err != nil {
 			return err
 		}
@@ -146,8 +146,8 @@ const maxAtOnce = 100
 // errCrowded is the reason why further states with the same datetime are not fetched.
 var errCrowded = fmt.Errorf("more than %d changes of the resource have the same datetime", maxAtOnce)
 
-// place makes the time of a state different from those of the stored states of the same
-// resource. As long as another state has the time, it adds a microsecond, because a
+// place makes the time of a state different from the times of the stored states of the same
+// resource. As long as another state has the same time, it adds a microsecond, because a
 // Source with times in whole seconds may state several changes in one second. known
 // means that the state is already stored.
 func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, err error) {
@@ -212,7 +212,6 @@ type resource struct {
 	err   error             // the reason why the TimeMap cannot be used, or nil
 }
 
-// attempt fetches one version.
 type attempt struct {
 	of     *resource
 	change change
@@ -220,8 +219,8 @@ type attempt struct {
 	failed error
 }
 
-// why returns the reason why the version was not stored: the error, or that its bytes
-// are not the ones that the entry states.
+// why returns the reason why the version was not stored: an error, or bytes that differ
+// from the entry of the version.
 func (a *attempt) why() error {
 	if a.failed != nil {
 		return a.failed

@@ -21,11 +21,10 @@ import (
 type Log struct {
 	changes *spool.Sorter[change]
 	n       int64
-	brought int64 // the number of the first changes of which Bringer.Before has fetched the versions
+	brought int64 // number of changes, from the first on, that Bringer.Before has handled
 	failed  error
 }
 
-// change is one change of a resource.
 type change struct {
 	URI     string
 	Number  int64     // the position of the change in the order of reading
@@ -37,18 +36,18 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // the URIs of the links with these relations; "" if there is none
+	Memento, TimeMap, TimeGate string // the URIs of the links with the relations memento, timemap and timegate; "" if there is no such link
 }
 
-// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the
-// others to temporary files in dir; "" is the system's directory.
+// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the others
+// to temporary files in dir; "" means the directory of the system.
 func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)} }
 
 // Close removes the temporary files of the Log.
 func (l *Log) Close() error { return l.changes.Close() }
 
-// Add adds a change. It skips a change whose time is unknown, and one that is no
-// deletion and has no link to a version.
+// Add adds a change. It skips a change whose time is unknown, and a change without a link to
+// a version unless it is a deletion.
 func (l *Log) Add(c *harvest.ChangeEntry) {
 	if l.failed != nil || !c.Timed() {
 		return
@@ -63,7 +62,7 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 			l.failed = err
 			return
 		}
-		ch.find(said.Links)
+		ch.setLinks(said.Links)
 		if ch.Memento == "" && ch.TimeMap == "" && ch.TimeGate == "" {
 			return
 		}
@@ -72,8 +71,8 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// find copies to c the URIs of the links that lead to versions, the first of each relation.
-func (c *change) find(links []resourcesync.Link) {
+// setLinks stores the URIs of the links to versions in c, the first one of each relation.
+func (c *change) setLinks(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string
 		switch l.Rel {
@@ -92,9 +91,9 @@ func (c *change) find(links []resourcesync.Link) {
 	}
 }
 
-// each yields the changes of each resource as a slice, in the order in which they were
+// byResource yields the changes of each resource as a slice, in the order in which they were
 // read. If there are more than maxChanges, it yields several slices.
-func (l *Log) each() iter.Seq2[[]change, error] {
+func (l *Log) byResource() iter.Seq2[[]change, error] {
 	return func(yield func([]change, error) bool) {
 		if l.failed != nil {
 			yield(nil, l.failed)

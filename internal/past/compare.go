@@ -23,14 +23,14 @@ type State struct {
 	Digests resourcesync.Digests
 }
 
-// Difference describes a resource that existed at one or both of two moments. Change is
-// "" if the resource was the same at both.
+// Difference describes a resource that existed at one or both of two moments. Change is ""
+// if the resource was the same at both moments.
 type Difference struct {
 	Change        resourcesync.Change
 	Before, After *State // the states at the two moments; nil if the resource did not exist
 }
 
-// State returns the state at the later moment or, if the resource was deleted, the one
+// State returns the state at the later moment or, if the resource was deleted, the state
 // at the earlier moment.
 func (d *Difference) State() *State {
 	if d.After != nil {
@@ -39,7 +39,6 @@ func (d *Difference) State() *State {
 	return d.Before
 }
 
-// pair holds the states of a resource at both times.
 type pair struct {
 	URI           string
 	Before, After *State
@@ -103,15 +102,16 @@ func (p *pair) difference() Difference {
 		d.Change = resourcesync.Created
 	case p.After == nil:
 		d.Change = resourcesync.Deleted
-	case !p.Before.same(p.After):
+	case !p.Before.sameBytes(p.After):
 		d.Change = resourcesync.Updated
 	}
 	return d
 }
 
-// same reports whether two states have the same bytes. It compares digests of an
-// algorithm that both have. If there is none, it compares length and lastmod.
-func (s *State) same(o *State) bool {
+// sameBytes reports whether two states seem to have the same bytes. It compares their length,
+// and their digests or, if they have no digest of the same algorithm, their lastmod. A value
+// that is missing in one of the states is equal to any other.
+func (s *State) sameBytes(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false
 	}

@@ -20,7 +20,7 @@ type Source struct {
 	URI          string        // any URI of the Source
 	Client       *fetch.Client // client for requests to the Source
 	AllowOrigins []string      // further origins whose documents may be read
-	Spool        string        // directory for temporary files; "" is the system's
+	Spool        string        // directory for temporary files; "" means that of the system
 
 	Tell func(q resourcesync.Quirk, set, text string) // called with a sentence for each deviation from the standard that was tolerated
 
@@ -46,13 +46,13 @@ func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, erro
 // harvest.UncoveredError if the documents do not cover that moment.
 func (s *Source) At(ctx context.Context, set discover.Set, moment time.Time) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
-		if err := s.at(ctx, set, moment, yield); err != nil {
+		if err := s.statesAt(ctx, set, moment, yield); err != nil {
 			yield(State{}, err)
 		}
 	}
 }
 
-func (s *Source) at(ctx context.Context, set discover.Set, moment time.Time, yield func(State, error) bool) error {
+func (s *Source) statesAt(ctx context.Context, set discover.Set, moment time.Time, yield func(State, error) bool) error {
 	if set.Err != nil {
 		return fmt.Errorf("set %s: %w", set.URI, set.Err)
 	}

@@ -13,14 +13,13 @@ import (
 	"github.com/wI2L/jsondiff"
 )
 
-// isJSON reports whether a media type is one for JSON documents.
 func isJSON(mediaType string) bool {
 	essence, _, err := mime.ParseMediaType(mediaType)
 	return err == nil && (essence == "application/json" || strings.HasSuffix(essence, "+json"))
 }
 
 // maxWork limits the time for applying a JSON Patch: the number of operations
-// multiplied by the length of the document must not exceed it. One operation can move
+// multiplied by the length of the document must not exceed maxWork. One operation can move
 // every element of an array.
 const maxWork = 1 << 30
 
@@ -28,7 +27,6 @@ const maxWork = 1 << 30
 // versions are decoded in memory, which takes ten times their length.
 const maxMade = 4 << 20
 
-// makeJSON returns a JSON Patch, or nil if it cannot make one.
 func makeJSON(before, after []byte) []byte {
 	if len(before) > maxMade || len(after) > maxMade {
 		return nil
@@ -36,7 +34,7 @@ func makeJSON(before, after []byte) []byte {
 	if checkDepth(before) != nil || checkDepth(after) != nil {
 		return nil
 	}
-	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(exact))
+	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(decodeExact))
 	if err != nil || len(ops) > maxOperations {
 		return nil
 	}
@@ -47,7 +45,6 @@ func makeJSON(before, after []byte) []byte {
 	return made
 }
 
-// operation is one operation of a JSON Patch, as it is written in JSON.
 type operation struct {
 	Op    string  `json:"op"`
 	From  *string `json:"from,omitempty"`
@@ -76,8 +73,7 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// exact decodes JSON without changing how numbers are written.
-func exact(text []byte, v any) error {
+func decodeExact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(v)
@@ -91,7 +87,7 @@ func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	ops, err := operations(patch)
+	ops, err := parseOperations(patch)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +110,7 @@ func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 	return after, checkDepth(after)
 }
 
-// operations parses a JSON Patch and checks its limits.
-func operations(patch []byte) (jsonpatch.Patch, error) {
+func parseOperations(patch []byte) (jsonpatch.Patch, error) {
 	ops, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, fmt.Errorf("reading the patch: %w", err)

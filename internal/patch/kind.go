@@ -51,7 +51,6 @@ var (
 	ErrBounds = errors.New("the patch exceeds its bounds")
 )
 
-// tooLong returns the error for a patch whose result is longer than the given limit.
 func tooLong(limit int64) error {
 	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
 }

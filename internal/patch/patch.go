@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of kind k that turns the old version into exactly the new one. It
+// Make returns a patch of kind k that turns the old version into exactly the new version. It
 // returns nil if no such patch is possible.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
@@ -49,7 +49,7 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 
 // Best returns the best patch for resources of a media type, if it is smaller than half
 // of the new version; otherwise the patch is nil. It prefers a JSON Patch, which more
-// programs support, unless another patch is smaller than half of it.
+// programs support, unless another patch is smaller than half of the JSON Patch.
 func Best(ctx context.Context, mediaType string, before, after []byte) (best Kind, patch []byte, err error) {
 	kinds := []Kind{Zstd}
 	if isJSON(mediaType) {
@@ -74,7 +74,7 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 // applied. Only the digest of the result shows whether it is the new version.
 func Apply(ctx context.Context, k Kind, before, patch []byte, limit int64) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {
-		return nil, fmt.Errorf("%w: expected at most %d bytes of a version", ErrBounds, MaxBytes)
+		return nil, fmt.Errorf("%w: expected a version and a patch of at most %d bytes each", ErrBounds, MaxBytes)
 	}
 	limit = min(cmp.Or(limit, int64(len(before))*maxGrowth), MaxBytes)
 	within, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("%w: applying it took longer than %s", ErrBounds, maxTime))

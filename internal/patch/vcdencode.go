@@ -20,7 +20,7 @@ const (
 	minBlock  = 32
 	maxBlocks = 2 << 20
 	// MaxVCDIFF is the maximum length, in bytes, of the versions for which VCDIFF patches
-	// are made and applied. In xdelta3 an address has only 32 bits.
+	// are made and applied. Addresses then fit into the 32 bits that xdelta3 has for them.
 	MaxVCDIFF = 1 << 30
 )
 
@@ -66,7 +66,7 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return made, fmt.Errorf("reading the new version: %w", err)
 		}
-		if text, err = e.window(window[:n]); err != nil {
+		if text, err = e.encodeWindow(window[:n]); err != nil {
 			return made, fmt.Errorf("reading the old version: %w", err)
 		}
 	}
@@ -76,13 +76,13 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 type vcdEncoder struct {
 	base   pages
 	block  int      // length of a block in bytes
-	last   uint64   // the factor with which a byte is subtracted from the rolling hash when it leaves the block
+	last   uint64   // the factor by which a byte was multiplied in the rolling hash when it leaves the block
 	shift  int      // number of bits by which a hash is shifted to get its index in table
 	table  []uint64 // the hash table: each element contains the upper half of a hash, and 1 plus the number of the block with that hash; a free element is 0
 	pieces []piece  // the instructions for the window that is being encoded
 }
 
-// piece is the encoding of a part of a window: some bytes to add, followed by some to
+// piece is the encoding of a part of a window: some bytes to add, followed by some bytes to
 // copy from the old version.
 type piece struct {
 	add  int // number of bytes to add, beginning at the end of the previous piece
@@ -90,8 +90,8 @@ type piece struct {
 	size int
 }
 
-// factor is the multiplier of the rolling hash. mixer is the number by which the hash is
-// then multiplied to spread its bits.
+// factor is the multiplier of the rolling hash. mixer multiplies the hash to spread its bits
+// before it becomes an index.
 const (
 	factor = 0x9e3779b97f4a7c15 | 1
 	mixer  = 0xd6e8feb86659fd93
@@ -135,8 +135,8 @@ func (e *vcdEncoder) hash(block []byte) (h uint64) {
 	return h
 }
 
-// find returns the position in the hash table at which a hash is or would be stored, and
-// whether it is there.
+// find returns the index in the hash table at which a hash is or would be stored, and whether
+// it is stored.
 func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
 		if e.table[at]>>32 == h>>32 {
@@ -146,8 +146,7 @@ func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	return at, false
 }
 
-// window encodes one window of the new version.
-func (e *vcdEncoder) window(target []byte) ([]byte, error) {
+func (e *vcdEncoder) encodeWindow(target []byte) ([]byte, error) {
 	if err := e.match(target); err != nil {
 		return nil, err
 	}
@@ -228,16 +227,16 @@ func (e *vcdEncoder) match(target []byte) error {
 	return nil
 }
 
-// extend extends a match of two equal blocks in both directions as far as the versions
-// are equal. It returns an instruction that copies the equal bytes, and before that adds
-// the bytes of the window from begin to the first equal one.
+// extend extends a match of two equal blocks in both directions as far as the versions are
+// equal. It returns an instruction that first adds the bytes of the window from begin to
+// the first equal byte, and then copies the equal bytes.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.equal(target[at:], from)
 	if err != nil || size == 0 {
 		return piece{}, err
 	}
 	for at > begin && from > 0 {
-		b, err := e.base.at(from - 1)
+		b, err := e.base.byteAt(from - 1)
 		if err != nil {
 			return piece{}, err
 		}
@@ -330,7 +329,7 @@ func (p *pages) page(at int64) ([]byte, error) {
 	return kept.text[at%pageSize:], nil
 }
 
-func (p *pages) at(at int64) (byte, error) {
+func (p *pages) byteAt(at int64) (byte, error) {
 	text, err := p.page(at)
 	if err != nil {
 		return 0, err
@@ -355,7 +354,6 @@ func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// commonPrefix returns the length of the common prefix of two byte slices.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	if bytes.Equal(a[:n], b[:n]) {

@@ -34,7 +34,6 @@ const (
 	maxAppHeader = 64 << 10
 )
 
-// opcode is the kind of an instruction.
 type opcode byte
 
 const (
@@ -115,7 +114,6 @@ func (c *addressCache) update(address int64) {
 	c.same[address%int64(len(c.same))] = address
 }
 
-// errVCD means that a patch is damaged.
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
 // unexpectedEnd returns errVCD for an error that says that the patch ends too early, and any
@@ -190,7 +188,6 @@ func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.R
 	}
 }
 
-// header reads the header of a patch.
 func (d *vcdDecoder) header() error {
 	head := make([]byte, len(vcdMagic)+1)
 	if _, err := io.ReadFull(d.patch, head); err != nil {
@@ -244,7 +241,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	if err := readInts(d.patch, &length); err != nil {
 		return err
 	}
-	encoded := &counted{r: io.LimitReader(d.patch, length)}
+	encoded := &countingReader{r: io.LimitReader(d.patch, length)}
 	checksum, err := d.readDelta(encoded, indicator, limit)
 	if err != nil {
 		return err
@@ -261,8 +258,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	return nil
 }
 
-// readDelta reads the lengths and the sections of a window.
-func (d *vcdDecoder) readDelta(r *counted, indicator byte, limit int64) (checksum uint32, err error) {
+func (d *vcdDecoder) readDelta(r *countingReader, indicator byte, limit int64) (checksum uint32, err error) {
 	w := &d.window
 	if err := readInts(r, &w.length); err != nil {
 		return 0, err
@@ -304,7 +300,6 @@ func (d *vcdDecoder) readDelta(r *counted, indicator byte, limit int64) (checksu
 	return checksum, nil
 }
 
-// readInts reads integers.
 func readInts(r io.ByteReader, to ...*int64) (err error) {
 	for _, n := range to {
 		if *n, err = readInt(r); err != nil {
@@ -314,19 +309,18 @@ func readInts(r io.ByteReader, to ...*int64) (err error) {
 	return nil
 }
 
-// A counted is a reader that counts the bytes that are read through it.
-type counted struct {
+type countingReader struct {
 	r io.Reader
 	n int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
 }
 
-func (c *counted) ReadByte() (byte, error) {
+func (c *countingReader) ReadByte() (byte, error) {
 	var b [1]byte
 	_, err := io.ReadFull(c, b[:])
 	return b[0], err
@@ -344,7 +338,6 @@ type vcdWindow struct {
 	cache                         addressCache
 }
 
-// run executes the instructions of a window.
 func (w *vcdWindow) run() error {
 	for n := 0; w.instructions.Len() > 0; n++ {
 		if n%1024 == 0 && w.ctx.Err() != nil {
@@ -403,8 +396,8 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	return nil
 }
 
-// address reads the address from which a copy instruction copies: an offset into the bytes of
-// the segment, followed by those of the target.
+// address reads the address from which a copy instruction copies: an offset into the bytes
+// of the segment, followed by the bytes of the target.
 func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {

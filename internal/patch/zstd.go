@@ -38,7 +38,6 @@ func makeZstd(before, after []byte) ([]byte, error) {
 	return enc.EncodeAll(after, made), enc.Close()
 }
 
-// applyZstd applies a Zstandard patch.
 func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, error) {
 	if len(patch) < dczHeader || !bytes.HasPrefix(patch, dczMagic) {
 		return nil, errors.New("expected a patch in dcz framing (RFC 9842), which begins with the SHA-256 of the old version")
@@ -54,7 +53,7 @@ func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, 
 	}
 	defer dec.Close()
 	var after bytes.Buffer
-	n, err := io.Copy(&after, &until{ctx, io.LimitReader(dec, limit+1)})
+	n, err := io.Copy(&after, &contextReader{ctx, io.LimitReader(dec, limit+1)})
 	if err != nil {
 		return nil, fmt.Errorf("decompressing the patch: %w", err)
 	}
@@ -64,20 +63,18 @@ func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, 
 	return after.Bytes(), nil
 }
 
-// An until is a reader that returns an error once its context has ended.
-type until struct {
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (u *until) Read(p []byte) (int, error) {
+func (u *contextReader) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return u.r.Read(p)
 }
 
-// sum returns the SHA-256 of a version.
 func sum(version []byte) []byte {
 	s := sha256.Sum256(version)
 	return s[:]

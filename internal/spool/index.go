@@ -76,7 +76,7 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set stores a position for a key, and replaces the earlier one.
+// Set stores a position for a key, and replaces an earlier position.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed
@@ -158,9 +158,9 @@ func placeIn(slot []byte) Place {
 	return Place{int64(binary.LittleEndian.Uint64(slot[16:])), int32(binary.LittleEndian.Uint32(slot[24:]))}
 }
 
-// find returns the slot that contains a hash, or the free slot for it if there is none,
-// with the offset of the slot in the file. The first part of the hash selects a bucket.
-// If that bucket is full, the slot is in one of the following buckets.
+// find returns the slot that contains a hash, or a free slot if there is none, and the
+// offset of the slot in the file. The first part of the hash selects a bucket. If that
+// bucket is full, the slot is in one of the following buckets.
 func (x *Index) find(h keyHash) (slot []byte, at int64, err error) {
 	for n := int64(h[0]) & (x.buckets - 1); ; n = (n + 1) & (x.buckets - 1) {
 		if _, err := x.scratch.ReadAt(x.bucket[:], n*bucketSize); err != nil {

@@ -29,9 +29,9 @@ const (
 	maxMergeBuffer = 64 << 10
 )
 
-// Keys is a set of keys, of any size. Keys are collected in memory. When they exceed
-// the memory budget, they are written to a temporary file as a sorted run. It is not
-// safe for concurrent use.
+// Keys is a set of keys, of any size. Keys are collected in memory. When they exceed the
+// memory budget, they are written to a temporary file as a sorted run. Keys is not safe for
+// concurrent use.
 type Keys struct {
 	scratch scratch
 	budget  int // the number of bytes in memory at which the keys are written to the file
@@ -123,7 +123,7 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 }
 
 // walk calls take with the keys from the file and from memory in ascending order, until
-// take returns false. again means that the key equals the one before it.
+// take returns false. again means that the key equals the previous key.
 func (s *Keys) walk(take func(k Key, again bool) bool) error {
 	if s.closed {
 		return errClosed
@@ -151,7 +151,7 @@ func (s *Keys) flush() error {
 	var last Key
 	chunk := make([]byte, 0, maxMergeBuffer)
 	for i, k := range s.recent {
-		n := shared(last, k)
+		n := sharedPrefix(last, k)
 		chunk = binary.AppendUvarint(chunk, uint64(n))
 		chunk = binary.AppendUvarint(chunk, uint64(len(k)-n))
 		chunk = append(chunk, k[n:]...)
@@ -171,8 +171,7 @@ func (s *Keys) flush() error {
 	return nil
 }
 
-// shared returns the length of the longest common prefix of two keys.
-func shared(a, b Key) int {
+func sharedPrefix(a, b Key) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
@@ -192,8 +191,6 @@ func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	}
 }
 
-// merge returns a heap of cursors: one for each sorted run in the file, and one for the
-// keys in memory.
 func (s *Keys) merge() (merger, error) {
 	var m merger
 	size := min(max(mergeBuffers/(len(s.runs)+1), minMergeBuffer), maxMergeBuffer)

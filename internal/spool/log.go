@@ -135,16 +135,16 @@ func (l *Log[T]) Len() int64 { return l.added }
 // repeated, but no record may be appended during a loop.
 func (l *Log[T]) All() iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		if err := l.each(func(_ Place, record T) bool { return yield(record, nil) }); err != nil {
+		if err := l.visit(func(_ Place, record T) bool { return yield(record, nil) }); err != nil {
 			var zero T
 			yield(zero, err)
 		}
 	}
 }
 
-// each calls take with every record and its position, in order, until take returns
+// visit calls take with every record and its position, in order, until take returns
 // false.
-func (l *Log[T]) each(take func(Place, T) bool) error {
+func (l *Log[T]) visit(take func(Place, T) bool) error {
 	if l.closed {
 		return errClosed
 	}

@@ -9,7 +9,7 @@ import (
 // sortBudget is the memory, in bytes, for the texts by which records are sorted.
 const sortBudget = 4 << 20
 
-// order sorts the records of a log by texts. It stores the texts and the positions of
+// order sorts the records of a log by given texts. It stores the texts and the positions of
 // the records, not the records themselves.
 type order struct {
 	keys *Keys
@@ -21,7 +21,7 @@ func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)}
 
 // add adds a record that is at the given position of the log and is sorted by the given
 // text. The caller writes the text into the buffer o.key, because a new buffer for each
-// record would make sorting need half again as much memory.
+// record would increase the memory for sorting by half.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -41,7 +41,6 @@ func placeOf(k Key) Place {
 
 func (o *order) close() error { return o.keys.Close() }
 
-// inOrder yields the records of a log, sorted as the given order says.
 func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k, err := range o.keys.Sorted() {
@@ -78,8 +77,8 @@ func (s *Sorter[T]) Append(text string, record T) error {
 	return s.order.add(append(s.order.key[:0], text...), p)
 }
 
-// All yields the records in ascending order of the texts that were passed with them,
-// and those with equal texts in the order in which they were appended. A loop over All
+// All yields the records in ascending order of the texts that were passed with them.
+// Records with equal texts stay in the order in which they were appended. A loop over All
 // may be repeated, but no record may be appended during a loop.
 func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
 

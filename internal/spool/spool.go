@@ -17,7 +17,6 @@ import (
 	"runtime"
 )
 
-// file is an open temporary file.
 type file interface {
 	io.ReaderAt
 	io.WriterAt
@@ -39,7 +38,6 @@ func newScratch(dir string) scratch {
 	return scratch{dir: dir, create: createTemp}
 }
 
-// write appends p to the file.
 func (s *scratch) write(p []byte) error {
 	if err := s.open(); err != nil {
 		return err
@@ -51,7 +49,6 @@ func (s *scratch) write(p []byte) error {
 	return nil
 }
 
-// writeAt overwrites a part of the file.
 func (s *scratch) writeAt(p []byte, off int64) error {
 	if _, err := s.f.WriteAt(p, off); err != nil {
 		return s.fail("write", err)
@@ -59,7 +56,6 @@ func (s *scratch) writeAt(p []byte, off int64) error {
 	return nil
 }
 
-// extend creates the file with n zero bytes.
 func (s *scratch) extend(n int64) error {
 	if err := s.open(); err != nil {
 		return err
@@ -89,7 +85,6 @@ func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// section returns a reader of n bytes of the file, starting at offset off.
 func (s *scratch) section(off, n int64) io.Reader { return io.NewSectionReader(s, off, n) }
 
 func (s *scratch) fail(doing string, err error) error {

@@ -63,10 +63,9 @@ func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[
 	}
 }
 
-// arrange adds the last record of each key to an order (the data by which records are
-// sorted).
+// arrange adds the last record of each key to the order o.
 func (t *Table[T]) arrange(o *order, appendText func(b []byte, record T) []byte) (err error) {
-	failed := t.log.each(func(p Place, record T) bool {
+	failed := t.log.visit(func(p Place, record T) bool {
 		var last Place
 		var ok bool
 		if last, ok, err = t.index.Get(t.key(record)); err != nil || !ok || last != p {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Link is a link. A field is "" if the link lacks the attribute.
+// Link is a link. A field is "" if the link has no such attribute.
 type Link struct {
 	Href string   // the target, as it is written in the link: see Page.Resolve
 	Rels []string // the relation types of the link, in lower case
@@ -84,7 +84,7 @@ func HTML(r io.Reader) (Page, error) {
 	return p, err
 }
 
-// Tag is a start tag of an HTML page, or a piece of text.
+// Tag is a start tag of an HTML page, or a text between two tags.
 type Tag struct {
 	Name string // the name of the element in lower case; "" for a text
 	Text string // a text that a browser would show

@@ -33,8 +33,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions on them. It never fetches a record
-// again whose result it remembers, so a new Chooser is needed for each run.
+// Chooser fetches records and evaluates conditions on them. It remembers the results and
+// does not fetch a record again, so a new Chooser is needed for each run.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -43,7 +43,6 @@ type Chooser struct {
 	seen map[string]answer
 }
 
-// answer is the stored result for one record.
 type answer struct {
 	selects bool
 	err     error
@@ -72,10 +71,10 @@ func (w *Chooser) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Selects reports whether a record fulfils all conditions. The record is the target of
-// the given link, whose digests and length are used to verify it. An error means that
-// the answer is unknown, because the record cannot be fetched, or because it is not XML
-// and the link has no digest.
+// Selects reports whether a record fulfils all conditions. The record is the target of the
+// given link, and is verified with the digests and the length in the link. An error means
+// that the answer is unknown, because the record cannot be fetched, or because it is not
+// XML and the link has no digest.
 func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 	a := answer{err: err}
 	if err == nil {
 		a = w.evaluate(text, len(l.Digests) > 0)
-		a.err = about(l.Href, a.err)
+		a.err = withURI(l.Href, a.err)
 	}
 	if len(w.seen) >= maxSeen {
 		clear(w.seen)
@@ -137,7 +136,7 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 	defer cancel()
 	want := harvest.Resource{URI: l.Href, Length: l.Length, Digests: l.Digests, Type: l.Type, Encoding: l.Encoding}
 	if l.Length.Known() && l.Length.Int64() > maxRecord {
-		return nil, nil, about(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
+		return nil, nil, withURI(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
 	}
 	req := transfer.Request(&want)
 	req.MaxBytes = maxRecord
@@ -155,13 +154,12 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 		err = fmt.Errorf("expected at most %d bytes, got more", maxRecord)
 	}
 	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, nil, about(l.Href, err)
+		return nil, nil, withURI(l.Href, err)
 	}
 	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
 }
 
-// about adds the URI of the record to an error.
-func about(uri string, err error) error {
+func withURI(uri string, err error) error {
 	if err == nil {
 		return nil
 	}

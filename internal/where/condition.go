@@ -11,8 +11,8 @@ import (
 // maxCondition is the largest length of a condition, in bytes.
 const maxCondition = 4 << 10
 
-// namespaces has the prefixes that mean the same in every record, with their
-// namespaces.
+// namespaces maps the prefixes that conditions may always use to their namespaces. Records
+// cannot redefine these prefixes.
 var namespaces = map[string]string{
 	"dc":      "http://purl.org/dc/elements/1.1/",
 	"dcterms": "http://purl.org/dc/terms/",
@@ -21,8 +21,8 @@ var namespaces = map[string]string{
 	"xml":     "http://www.w3.org/XML/1998/namespace",
 }
 
-// condition is an XPath 1.0 expression that must select a node of the record. Unless
-// exists is set, the text of a selected node must be the field value.
+// condition is an XPath 1.0 expression that must select a node of the record. Unless exists
+// is set, the text of a selected node must equal the field value.
 type condition struct {
 	path, value string
 	exists      bool
@@ -32,7 +32,6 @@ type condition struct {
 // module never finds a node for such a test.
 var anyOfNamespace = regexp.MustCompile(`[^:]:\*`)
 
-// parseCondition reads a condition in the form `XPATH=VALUE` or `XPATH`.
 func parseCondition(text string) (condition, error) {
 	c := condition{path: text, exists: true}
 	if i := equals(text); i >= 0 {
@@ -96,7 +95,7 @@ func equals(text string) int {
 // neither in namespaces nor declared in the record match nothing.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // the expression has an unknown prefix, because it compiles without namespaces
+	if err != nil { // the expression must have an unknown prefix, because parseCondition compiled it without namespaces
 		return false, nil
 	}
 	found := false

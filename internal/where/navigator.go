@@ -12,7 +12,6 @@ import (
 // from node to node counts as one unit, and so do 64 bytes of text.
 const maxWork = 5 << 20
 
-// errWork means that the evaluations on a record took more work than maxWork.
 var errWork = errors.New("the XPath takes too much work on this record")
 
 // work counts down the work that evaluations may still do.
@@ -91,16 +90,15 @@ func (n *navigator) Value() string {
 		return n.attrs[n.attr].Value
 	}
 	var b strings.Builder
-	n.text(&b, n.node)
+	n.appendText(&b, n.node)
 	return b.String()
 }
 
-// text appends all text in a node to a buffer.
-func (n *navigator) text(b *strings.Builder, in *node) {
+func (n *navigator) appendText(b *strings.Builder, in *node) {
 	n.work.spend(1 + len(in.data)>>6)
 	b.WriteString(in.data)
 	for child := in.first; child != nil; child = child.next {
-		n.text(b, child)
+		n.appendText(b, child)
 	}
 }
 
@@ -154,8 +152,8 @@ func (n *navigator) MoveToNext() bool { return n.move(n.next) }
 // MoveToPrevious moves to the previous sibling of the current node.
 func (n *navigator) MoveToPrevious() bool { return n.move(n.before) }
 
-// MoveToFirst moves to the first sibling of the current node. It returns false if that
-// is the current node itself.
+// MoveToFirst moves to the first sibling of the current node. It returns false if the
+// current node is the first one.
 func (n *navigator) MoveToFirst() bool {
 	if n.before == nil {
 		return false

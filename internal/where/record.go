@@ -19,7 +19,6 @@ const (
 	maxDepth  = 200     // the largest depth of nested elements
 )
 
-// record is a parsed XML record.
 type record struct {
 	root     *node
 	prefixes map[string]string // the namespaces, by prefix; a record cannot redefine the well-known prefixes
@@ -50,14 +49,12 @@ func (n *node) add(child *node) *node {
 	return child
 }
 
-// parser makes a record of an XML document.
 type parser struct {
 	record
 	at    *node
 	names map[string]string // prefixes by namespace
 }
 
-// parseRecord parses an XML record of at most maxRecord bytes.
 func parseRecord(text []byte) (*record, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.CharsetReader = charset.NewReaderLabel
