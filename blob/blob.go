@@ -18,7 +18,7 @@ var (
 	ErrExist    = fs.ErrExist                              // Put.IfAbsent was set, and there is an object at the key
 	ErrKey      = errors.New("not a valid key")            // see ValidKey
 	ErrForeign  = errors.New("neither file nor directory") // there is a symbolic link, a device or another special file at the key
-	ErrClash    = errors.New("file against directory")     // a key needs a directory where an object is, or an object where a directory is
+	ErrClash    = errors.New("file against directory")     // an object would be stored at a directory, or below another object
 )
 
 // Info describes an object.
@@ -54,10 +54,10 @@ type Bucket interface {
 type Batch interface {
 	// Create opens a new object, which has no key yet.
 	Create(ctx context.Context) (Object, error)
-	// Take returns the object at key without copying its bytes, so that one call of Put
-	// can give it another key. The object leaves its old key when the batch commits. It
-	// stays there if the object or the batch is discarded, or if Put names the old key,
-	// and then IfAbsent and Keep have no effect. Commit fails if the object has changed
+	// Take returns the object at key without copying its bytes, so that one call of Put can
+	// give it another key. The object leaves its old key when the batch commits. If the
+	// object or the batch is discarded, the object keeps its old key. Put may also name the
+	// old key; then IfAbsent and Keep have no effect. Commit fails if the object has changed
 	// since Take. No two open batches may take the same key. If there is no object at key,
 	// the error is ErrNotExist.
 	Take(ctx context.Context, key string) (Object, error)
@@ -81,32 +81,35 @@ type Batch interface {
 	Discard() error
 }
 
-// Syncer is implemented by a Batch that needs much time to make objects durable. Sync
-// makes the objects durable that have been closed so far, so that Commit has less work. It
-// may run concurrently with every method but Commit and Discard. After Sync has failed,
-// Commit fails, too.
+// Syncer is implemented by a Batch that needs much time to make objects durable. Sync makes
+// all closed objects durable, so that Commit has less work. Sync may run concurrently with
+// every method but Commit and Discard. After Sync has failed, Commit fails, too.
 type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
 // Linker is implemented by a Batch that can share bytes with another Bucket.
 type Linker interface {
-	// Link returns an object that has the bytes of the object at key in the bucket from,
-	// without copying them. It can be Put once, as if it had been created and closed.
-	// Afterwards neither of the two objects may be written to. If the buckets cannot share
+	// Link returns an object with the bytes of the object at key in another bucket, without
+	// copying them. The caller can Put the returned object once, as if it had been created
+	// and closed. Afterwards neither object may be written to. If the buckets cannot share
 	// bytes, the error is errors.ErrUnsupported, and the caller copies the bytes.
-	Link(ctx context.Context, from Bucket, key string) (Object, error)
+	Link(ctx context.Context, other Bucket, key string) (Object, error)
 }
 
-// Put holds the options under which an object gets its key.
+// Put contains the options with which a batch stores an object.
 type Put struct {
 	Key      string
-	IfAbsent bool   // Commit fails with ErrExist if there is already an object at Key
-	Keep     string // a second key, at which the object that is replaced at Key remains available; "" if it need not remain. No reader ever finds Key without an object.
-	// If there is already an object at Keep, it stays, since an interrupted run has kept
-	// it there. Therefore each replacement needs a different Keep.
-	ModTime time.Time // the modification time of the object; zero means the time of writing or, for a taken object, the time that it has
-	// A bucket that stores equal bytes only once may report another modification time.
+	IfAbsent bool // Commit fails with ErrExist if there is already an object at Key
+	// Keep is a second key, at which the object that Put replaces remains available; ""
+	// means that the object is removed. Readers always find an object at Key. An object that
+	// is already at Keep stays there, since an interrupted run has kept it. Therefore each
+	// replacement needs a different Keep.
+	Keep string
+	// ModTime is the modification time of the object. Zero means the time of writing or,
+	// for a taken object, the time that the object has. A bucket that stores equal bytes
+	// only once may report another time.
+	ModTime time.Time
 }
 
 // Object is an object that is being written. Close ends the writing, and must be called

@@ -25,10 +25,10 @@ type DirOptions struct {
 }
 
 // Dir is a Bucket in a directory, in which each object is the regular file at its key. A
-// symbolic link, a FIFO or a device at a key is an ErrForeign, and is never opened,
-// replaced or removed. Dir creates missing directories, and removes a directory that a
-// Move or Delete left empty. If a key leads through a symbolic link to a directory inside
-// the root, its object can be read, but not written or listed.
+// symbolic link, a FIFO or a device at a key causes an ErrForeign, and is never opened,
+// replaced or removed. Dir creates missing directories, and removes a directory that a Move
+// or Delete left empty. An object below a symbolic link to a directory inside the root can be
+// read, but not written or listed.
 //
 // Only one process at a time should write. Dir does not lock the directory.
 type Dir struct {
@@ -36,7 +36,7 @@ type Dir struct {
 	o    DirOptions
 	disk durable.Disk
 
-	naming chan struct{}       // the lock that a commit holds while it changes names; it also guards the field known
+	naming chan struct{}       // the lock that a commit holds while it renames files; it also guards the field known
 	known  map[string]struct{} // the existing directories whose names survive a power cut
 
 	nameless chan struct{} // a semaphore that limits the number of open files without a name
@@ -78,8 +78,8 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	return d, nil
 }
 
-// Close releases the directory. If this Dir has created the directory for temporary
-// objects, and that is empty, Close removes it. No batch may be open.
+// Close releases the directory. If the Dir has used the directory for temporary objects, and
+// that directory is empty, Close removes it. No batch may be open.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,6 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.root.Close())
 }
 
-// check returns an ErrKey if no object of this bucket can have the key.
 func (d *Dir) check(key string) error {
 	if err := ValidKey(key); err != nil {
 		return err
@@ -108,8 +107,7 @@ func (d *Dir) check(key string) error {
 	return nil
 }
 
-// within reports whether key is dir or a path below dir. It always ignores case, since
-// the file system may do so.
+// within always ignores case, since the file system may do so.
 func within(key, dir string) bool {
 	for name := range strings.SplitSeq(dir, "/") {
 		first, rest, _ := strings.Cut(key, "/")
@@ -142,8 +140,6 @@ type rangeReader struct {
 	io.Closer
 }
 
-// span returns the offset and length of the bytes that Get reads from an object of the
-// given size, if it is called with offset off and length n.
 func span(off, n, size int64) (int64, int64, error) {
 	if off < 0 {
 		return 0, 0, fmt.Errorf("offset %d is negative", off)
@@ -164,7 +160,7 @@ func (d *Dir) open(ctx context.Context, key string) (*os.File, Info, error) {
 	}
 	f, err := durable.OpenRegular(d.root, key)
 	if err != nil {
-		return nil, Info{}, d.absent(key, err)
+		return nil, Info{}, d.openError(key, err)
 	}
 	st, err := f.Stat()
 	if err != nil {
@@ -194,15 +190,15 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 		err = durable.ErrNotRegular
 	}
 	if err != nil {
-		return Info{}, d.absent(key, err)
+		return Info{}, d.openError(key, err)
 	}
 	return infoOf(key, st), nil
 }
 
-// absent returns the error for a key at which no object could be opened, because of the
-// error err. It returns ErrNotExist if key is a directory or a parent of key is a file,
-// and ErrForeign if key or one of its parents is a link or special file.
-func (d *Dir) absent(key string, err error) error {
+// openError converts the error of opening an object: to ErrNotExist if the key is a directory
+// or a parent of the key is a file, and to ErrForeign if the key or a parent of the key is a
+// link or special file.
+func (d *Dir) openError(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
 	}
@@ -243,7 +239,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 		}
 		st, err := d.root.Lstat(dir)
 		if err != nil || !st.IsDir() {
-			if err = d.absent(dir, err); err != nil && !errors.Is(err, ErrNotExist) {
+			if err = d.openError(dir, err); err != nil && !errors.Is(err, ErrNotExist) {
 				yield(Info{}, fmt.Errorf("list %q: %w", prefix, err))
 			}
 			return
@@ -253,7 +249,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	}
 }
 
-// walk is the state of one listing. Its methods return false when the listing has ended.
+// The methods of walk return false when the listing has ended.
 type walk struct {
 	ctx    context.Context
 	d      *Dir

@@ -38,14 +38,14 @@ type dirBatch struct {
 type dirObject struct {
 	b *dirBatch
 
-	mu     sync.Mutex // guards the fields below
-	f      *os.File   // nil when closed
-	temp   string     // the key of the temporary file; "" if the file was created without a name, or was renamed or removed
-	failed error      // the error of the first failed Write, after which the object is incomplete
-	closed bool       // Close succeeded
+	mu       sync.Mutex // guards the fields below
+	f        *os.File   // nil when closed
+	temp     string     // the key of the temporary file; "" if the file was created without a name, or was renamed or removed
+	writeErr error      // the error of a Write, after which the object is incomplete
+	closed   bool       // Close succeeded
 
-	nameless *os.File    // the file of the object if it was created without a name, otherwise nil; it remains open after Close until the batch ends
-	taken    fs.FileInfo // for a taken object, the FileInfo that its file had when Take was called; otherwise nil
+	nameless *os.File    // the file if it was created without a name, otherwise nil; it remains open until the batch ends
+	taken    fs.FileInfo // the state of a taken file at the time of Take; otherwise nil
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -138,7 +138,7 @@ func (o *dirObject) Write(p []byte) (int, error) {
 	}
 	n, err := o.f.Write(p)
 	if err != nil {
-		o.failed = err
+		o.writeErr = err
 	}
 	return n, err
 }
@@ -153,10 +153,10 @@ func (o *dirObject) Close() error {
 	o.f = nil
 	var err error
 	switch {
-	case o.failed != nil && o.nameless != nil:
-		err = errors.Join(o.failed, o.release())
-	case o.failed != nil:
-		err = errors.Join(o.failed, f.Close())
+	case o.writeErr != nil && o.nameless != nil:
+		err = errors.Join(o.writeErr, o.release())
+	case o.writeErr != nil:
+		err = errors.Join(o.writeErr, f.Close())
 	case o.nameless != nil:
 		err = o.b.group.Lend(f)
 	default:
@@ -166,8 +166,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes the temporary file if it was created without a name. Such a file stays
-// open until the batch ends, since closing it earlier would lose its bytes.
+// release closes a temporary file without a name. Before the batch ends, closing the file of
+// a stored object would lose its bytes.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {
@@ -186,7 +186,6 @@ func (o *dirObject) Discard() error {
 	return o.drop()
 }
 
-// drop closes and removes the temporary file if it still exists.
 func (o *dirObject) drop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -240,7 +239,7 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 		return errSpent
 	}
 	defer func() { err = errors.Join(err, b.Discard()) }()
-	if err := b.steps.check(b.d.check, b.ready); err != nil {
+	if err := b.steps.check(b.d.check, b.checkClosed); err != nil {
 		return err
 	}
 	if err := b.group.Sync(ctx); err != nil {
@@ -251,18 +250,17 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	}
 	defer b.d.unlockNames()
 	n := b.d.newNaming()
-	if err := errors.Join(n.all(ctx, b.steps.list), n.end()); err != nil {
+	if err := errors.Join(n.applyAll(ctx, b.steps.list), n.closeDirs()); err != nil {
 		return err
 	}
 	if err := b.group.SyncDirs(ctx, slices.Collect(maps.Keys(n.touched))); err != nil {
 		return err
 	}
-	n.settle()
+	n.rememberDirs()
 	return nil
 }
 
-// ready returns an error if o was not closed, was discarded, or belongs to another batch.
-func (b *dirBatch) ready(o Object) error {
+func (b *dirBatch) checkClosed(o Object) error {
 	d, ok := o.(*dirObject)
 	if !ok || d.b != b {
 		return errOtherBatch

@@ -12,12 +12,11 @@ import (
 	"instep/internal/durable"
 )
 
-// naming changes the names of files for one commit. While a naming exists, the commit
-// holds the lock Dir.naming.
+// naming changes the names of files for one commit, which must hold the lock Dir.naming.
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	seen    map[string]struct{} // the directories that were found or created, and whose names may not be durable yet
+	seen    map[string]struct{} // existing directories whose names may not be durable yet
 	touched map[string]struct{} // the directories to sync
 }
 
@@ -25,11 +24,10 @@ func (d *Dir) newNaming() *naming {
 	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
-// end closes the directories that were kept open.
-func (n *naming) end() error { return n.parents.Forget() }
+func (n *naming) closeDirs() error { return n.parents.Forget() }
 
-// settle adds the directories to Dir.known, after their names were made durable.
-func (n *naming) settle() {
+// rememberDirs must be called only after the names of the directories were made durable.
+func (n *naming) rememberDirs() {
 	if len(n.d.known)+len(n.seen) > maxKnown {
 		n.d.forget()
 	}
@@ -42,7 +40,7 @@ func (n *naming) settle() {
 
 func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
 
-func (n *naming) all(ctx context.Context, list []step) error {
+func (n *naming) applyAll(ctx context.Context, list []step) error {
 	for _, s := range list {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -76,7 +74,7 @@ func (n *naming) put(o *dirObject, s step) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.taken != nil {
-		if err := n.untouched(o); err != nil {
+		if err := n.checkUnchanged(o); err != nil {
 			return fmt.Errorf("the object taken from %q: %w", o.temp, err)
 		}
 	}
@@ -100,17 +98,17 @@ func (n *naming) put(o *dirObject, s step) error {
 		return err
 	}
 	if o.taken != nil {
-		n.prune(o.temp)
+		n.removeEmptyDirs(o.temp)
 	}
 	o.temp = ""
 	return nil
 }
 
-// setModTime sets the modification time before the object gets its name, so that no
-// reader sees another time. On a file system with a journal the time is durable once the
-// directory is synced. After a power cut before that, it may be the time of writing. A
-// taken object that belongs to another user keeps its time, since only its owner may set
-// it.
+// setModTime sets the modification time before the object gets its name, so that no reader
+// sees another time. On a file system with a journal the time is durable once the directory
+// is synced. After a power cut before that, the object may have the time of writing. A taken
+// object that belongs to another user keeps its time, since only the owner of a file may set
+// its time.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -126,8 +124,8 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // name gives the object its key. A file without a name cannot replace an existing file
-// directly, so it first gets a temporary name and is then renamed. The argument replaces
-// means that the caller knows that there is a file at the key.
+// directly, so it first gets a temporary name and is then renamed. If replaces is set, the
+// caller knows that there is a file at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
@@ -148,22 +146,19 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
-// untouched returns nil if a taken object is unchanged and still at its key, and otherwise
-// an error.
-func (n *naming) untouched(o *dirObject) error {
-	if err := n.dir(path.Dir(o.temp), false); err != nil {
+func (n *naming) checkUnchanged(o *dirObject) error {
+	if err := n.checkDir(path.Dir(o.temp), false); err != nil {
 		return err
 	}
 	st, err := n.d.root.Lstat(o.temp)
 	if err == nil && (!os.SameFile(st, o.taken) || st.Size() != o.taken.Size() || !st.ModTime().Equal(o.taken.ModTime())) {
-		err = errTouched
+		err = errChanged
 	}
 	return err
 }
 
-// keep gives the object at key a second name. It returns false if there is no object.
-func (n *naming) keep(key, keep string) (there bool, err error) {
-	if there, err = n.object(key); err != nil || !there {
+func (n *naming) keep(key, keep string) (exists bool, err error) {
+	if exists, err = n.exists(key); err != nil || !exists {
 		return false, err
 	}
 	temp := n.d.tempKey() + keepSuffix
@@ -171,7 +166,7 @@ func (n *naming) keep(key, keep string) (there bool, err error) {
 		return n.d.disk.Keep(&n.parents, key, keep, temp, n.d.o.FileMode)
 	})
 	if errors.Is(err, fs.ErrExist) {
-		err = n.clash(keep)
+		err = n.checkObject(keep)
 	}
 	return err == nil, err
 }
@@ -180,35 +175,34 @@ func (n *naming) keep(key, keep string) (there bool, err error) {
 const keepSuffix = ".keep"
 
 func (n *naming) move(from, to string) error {
-	there, err := n.object(from)
-	if err != nil || !there || from == to {
+	exists, err := n.exists(from)
+	if err != nil || !exists || from == to {
 		return err
 	}
 	if err := n.rename(from, to, false); err != nil {
 		return err
 	}
-	n.prune(from)
+	n.removeEmptyDirs(from)
 	return nil
 }
 
 func (n *naming) delete(key string) error {
-	there, err := n.object(key)
-	if err != nil || !there {
+	exists, err := n.exists(key)
+	if err != nil || !exists {
 		return err
 	}
 	if err := n.d.disk.Remove(n.d.root, key); err != nil {
 		return err
 	}
-	n.prune(key)
+	n.removeEmptyDirs(key)
 	return nil
 }
 
-// object reports whether there is an object at key.
-func (n *naming) object(key string) (bool, error) {
-	err := n.dir(path.Dir(key), false)
+func (n *naming) exists(key string) (bool, error) {
+	err := n.checkDir(path.Dir(key), false)
 	if err == nil {
-		if err = n.clash(key); err != nil {
-			err = n.d.absent(key, err)
+		if err = n.checkObject(key); err != nil {
+			err = n.d.openError(key, err)
 		}
 	}
 	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrClash) {
@@ -223,25 +217,25 @@ func (n *naming) rename(file, key string, ifAbsent bool) error {
 		func() error { return n.d.disk.Rename(&n.parents, file, key) })
 }
 
-// place creates an object at key by calling first. If an object exists there already, it
-// calls replace instead, or returns ErrExist if ifAbsent is set.
-func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
-	err := n.withDir(key, first)
+// place calls create, or replace if there is an object at key. If ifAbsent is set, it returns
+// ErrExist instead of calling replace.
+func (n *naming) place(key string, ifAbsent bool, create, replace func() error) error {
+	err := n.withDir(key, create)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if ifAbsent {
 		return ErrExist
 	}
-	if err := n.clash(key); err != nil {
+	if err := n.checkObject(key); err != nil {
 		return err
 	}
 	return replace()
 }
 
-// clash returns nil if there is an object at key, and otherwise an error that says what is
-// there.
-func (n *naming) clash(key string) error {
+// checkObject returns nil if there is an object at key, and otherwise an error that says what
+// is there.
+func (n *naming) checkObject(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
 	case err != nil:
@@ -254,12 +248,12 @@ func (n *naming) clash(key string) error {
 	return nil
 }
 
-// withDir creates the directory of key and calls do, which creates an object at key. If
-// another process removes the directory between the two, withDir repeats both once.
+// withDir creates the directory of key, then calls create. If another process removes the
+// directory in between, withDir repeats both steps once.
 func (n *naming) withDir(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
-		if err := n.dir(dir, true); err != nil {
+		if err := n.checkDir(dir, true); err != nil {
 			return err
 		}
 		n.touch(dir)
@@ -279,11 +273,9 @@ func (n *naming) withDir(key string, do func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// dir returns an error unless dir and all its parents are directories and not links. If
-// create is set, it creates missing ones. The name of a directory that it sees for the
-// first time counts as not durable, since an interrupted run may have created the
-// directory.
-func (n *naming) dir(dir string, create bool) error {
+// checkDir follows no links. The name of a directory that it sees for the first time counts
+// as not durable, since an interrupted run may have created the directory.
+func (n *naming) checkDir(dir string, create bool) error {
 	if _, ok := n.d.known[dir]; ok {
 		return nil
 	}
@@ -291,7 +283,7 @@ func (n *naming) dir(dir string, create bool) error {
 		return nil
 	}
 	parent := path.Dir(dir)
-	if err := n.dir(parent, create); err != nil {
+	if err := n.checkDir(parent, create); err != nil {
 		return err
 	}
 	err := n.isDir(dir)
@@ -306,7 +298,6 @@ func (n *naming) dir(dir string, create bool) error {
 	return nil
 }
 
-// isDir returns an error unless dir is a directory. It does not follow links.
 func (n *naming) isDir(dir string) error {
 	kind, err := n.parents.Type(dir)
 	switch {
@@ -320,12 +311,10 @@ func (n *naming) isDir(dir string) error {
 	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
 }
 
-// prune removes the directories that have become empty because the object at key was
-// removed.
-func (n *naming) prune(key string) {
+func (n *naming) removeEmptyDirs(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // a directory that was kept open may have been removed; closing it loses no data
+		_ = n.parents.Forget() // closes cached directories that may have been removed; an error loses no data
 		delete(n.d.known, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

@@ -11,7 +11,6 @@ import (
 	"instep/internal/durable"
 )
 
-// tempDir is the directory of objects being written.
 type tempDir struct {
 	root *os.Root
 	dir  *os.File // the open directory, for creating files without a name; nil if that is not supported
@@ -25,10 +24,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create creates a temporary file. If the system supports it, the file has no name, and
-// temp is "". Then nothing of the file remains when the process is killed, and the
-// temporary directory does not change. Such a file must stay open until its batch ends, so
-// the number of these files is limited.
+// create returns a file without a name, with an empty temp, if the system supports such
+// files. Then nothing of the file remains when the process is killed, and the temporary
+// directory does not change. Such a file must stay open until its batch ends, so the number
+// of these files is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -55,9 +54,8 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with new keys in the temporary directory until it returns another
-// error than fs.ErrExist, or nil. A key exists already if an interrupted run has left its
-// temporary file.
+// nameTemp tries new keys in the temporary directory until name returns something other than
+// fs.ErrExist. A key may exist, since interrupted runs leave temporary files.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
@@ -86,7 +84,7 @@ func (d *Dir) openTemp(ctx context.Context) (*tempDir, error) {
 		return t, nil
 	}
 	n := d.newNaming()
-	if err := errors.Join(n.dir(d.o.Temp, true), n.end()); err != nil {
+	if err := errors.Join(n.checkDir(d.o.Temp, true), n.closeDirs()); err != nil {
 		return nil, err
 	}
 	root, err := d.root.OpenRoot(d.o.Temp)
@@ -109,15 +107,14 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for creating files without a name. It returns
-// nil if the directory cannot be opened or does not allow that. Then all temporary files
-// have names.
+// openNameless returns nil if files without a name cannot be created in the temporary
+// directory. Then all temporary files have names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {
 		return nil
 	}
-	if err := d.probe(temp, dir); err != nil {
+	if err := d.probeNameless(temp, dir); err != nil {
 		_ = dir.Close()
 		return nil
 	}
@@ -126,10 +123,9 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 
 var errOtherMode = errors.New("a file created without a name has a different mode")
 
-// probe tests that a file can be created without a name and be given one. It returns an
-// error also if the file's mode is wrong, since some systems ignore the umask for such
-// files.
-func (d *Dir) probe(temp *os.Root, dir *os.File) error {
+// probeNameless also returns an error if the mode of a file without a name is wrong, since
+// some systems ignore the umask for such files.
+func (d *Dir) probeNameless(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {
 		return err

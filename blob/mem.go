@@ -22,7 +22,7 @@ type Mem struct {
 	below   map[string]int // the number of objects below each directory
 }
 
-// memEntry is an object with a key. Its bytes never change.
+// memEntry is a stored object. Its bytes never change.
 type memEntry struct {
 	data    []byte
 	modTime time.Time
@@ -194,8 +194,7 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend marks the batch as ended by Commit or Discard. It returns false if the batch had
-// ended before.
+// spend returns false if the batch was already committed or discarded.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,7 +207,7 @@ func (b *memBatch) Commit(ctx context.Context) error {
 	if !b.spend() {
 		return errSpent
 	}
-	if err := b.steps.check(ValidKey, b.ready); err != nil {
+	if err := b.steps.check(ValidKey, b.checkClosed); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -224,8 +223,7 @@ func (b *memBatch) Commit(ctx context.Context) error {
 	return nil
 }
 
-// ready returns an error if o was not closed, was discarded, or belongs to another batch.
-func (b *memBatch) ready(o Object) error {
+func (b *memBatch) checkClosed(o Object) error {
 	m, ok := o.(*memObject)
 	if !ok || m.b != b {
 		return errOtherBatch
@@ -263,7 +261,7 @@ func (m *Mem) put(s step) error {
 	o := s.object.(*memObject)
 	if o.taken != "" {
 		if e, ok := m.objects[o.taken]; !ok || !bytes.Equal(e.data, o.data) {
-			return fmt.Errorf("the object taken from %q: %w", o.taken, errTouched)
+			return fmt.Errorf("the object taken from %q: %w", o.taken, errChanged)
 		}
 		if o.taken == s.to {
 			if !s.modTime.IsZero() {

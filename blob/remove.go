@@ -2,7 +2,7 @@ package blob
 
 import "context"
 
-// Remove deletes the objects with these keys in one batch.
+// Remove deletes the objects with the given keys in one batch.
 func Remove(ctx context.Context, b Bucket, keys []string) error {
 	if len(keys) == 0 {
 		return nil

@@ -11,12 +11,11 @@ var (
 	errSpent        = errors.New("the batch was already committed or discarded")
 	errOtherBatch   = errors.New("the object belongs to another batch")
 	errObjectIsOpen = errors.New("the object was not closed, or was discarded")
-	errTouched      = errors.New("the object has changed since it was taken")
+	errChanged      = errors.New("the object has changed since it was taken")
 )
 
-// steps is the list of the Put, Move and Delete calls of a batch, in their order.
 type steps struct {
-	mu   sync.Mutex // guards the list below until the batch commits
+	mu   sync.Mutex // guards list until the batch commits
 	list []step
 }
 
@@ -55,7 +54,8 @@ func (s *steps) add(st step) {
 	s.list = append(s.list, st)
 }
 
-// check validates every step before the first one takes effect.
+// check runs before the first step takes effect, so that an invalid step has no effect at
+// all.
 func (s *steps) check(key func(string) error, ready func(Object) error) error {
 	put := make(map[Object]struct{}, len(s.list))
 	for _, st := range s.list {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write stores the bytes that r returns as one object in a batch of its own, with the
-// options p, and returns their number. If reading fails, it stores nothing.
+// Write stores the bytes of r as one object, in a batch of its own and with the options p. It
+// returns the number of bytes. If reading fails, Write stores nothing.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)
 	if err != nil {
@@ -32,7 +32,8 @@ func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err erro
 // ErrTooLarge means that an object exceeds the limit of ReadAll.
 var ErrTooLarge = errors.New("the object is too large")
 
-// ReadAll returns the bytes of the object at key, or an error if they exceed limit.
+// ReadAll returns the bytes of the object at key, or ErrTooLarge if there are more than limit
+// bytes.
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64) (data []byte, err error) {
 	r, info, err := b.Get(ctx, key, 0, -1)
 	if err != nil {

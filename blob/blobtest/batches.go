@@ -20,9 +20,9 @@ func testVisibility(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/a": "bytes"})
 }
 
-// RunTimes tests that an empty bucket gives each object the requested time, for every kind
-// of Put: of a new object, of one that replaces another, of a taken object that gets
-// another key, and of a taken object that keeps its key.
+// RunTimes tests in an empty bucket that each kind of Put sets the requested modification
+// time: of a new object, of an object that replaces another, and of a taken object that gets
+// another key or keeps its key.
 func RunTimes(t *testing.T, b blob.Bucket) {
 	fill(t, b, "replaced", "kept", "taken", "stays", "moved")
 	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -108,7 +108,7 @@ func testObjectDiscard(t *testing.T, b blob.Bucket) {
 		batch.Delete("kept")
 		batch.Put(o, blob.Put{Key: "x"})
 		if err := batch.Commit(t.Context()); err == nil {
-			t.Errorf("Put of an object that is %s: no error from Commit", name)
+			t.Errorf("Commit returned no error after Put of an object that is %s", name)
 		}
 	}
 	want(t, b, map[string]string{"kept": "kept"})
@@ -124,10 +124,10 @@ func testSpent(t *testing.T, b blob.Bucket) {
 		t.Errorf("Discard after Commit: %v", err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
-		t.Error("the second Commit: no error")
+		t.Error("the second Commit returned no error")
 	}
 	if _, err := batch.Create(t.Context()); err == nil {
-		t.Error("Create after Commit: no error")
+		t.Error("Create returned no error after Commit")
 	}
 	want(t, b, map[string]string{"a": "1"})
 }
@@ -292,7 +292,7 @@ func testClash(t *testing.T, b blob.Bucket) {
 		if err == nil {
 			objects[key] = "new"
 		} else if !errors.Is(err, blob.ErrClash) || !strings.Contains(err.Error(), key) {
-			t.Errorf("put %q: got %v, want an ErrClash that names it", key, err)
+			t.Errorf("put %q: got %v, want an ErrClash that contains the key", key, err)
 		}
 	}
 	want(t, b, objects)
@@ -308,7 +308,7 @@ func testHelpers(t *testing.T, b blob.Bucket) {
 	ctx := t.Context()
 	broken := io.MultiReader(strings.NewReader("half"), failingReader{})
 	if _, err := blob.Write(ctx, b, broken, blob.Put{Key: "a"}); !errors.Is(err, errReader) {
-		t.Errorf("Write from a failing reader: got %v, want its error", err)
+		t.Errorf("Write from a failing reader: got %v, want the error of the reader", err)
 	}
 	want(t, b, map[string]string{})
 	if n, err := blob.Write(ctx, b, strings.NewReader("12345"), blob.Put{Key: "a"}); n != 5 || err != nil {

@@ -14,8 +14,7 @@ import (
 // Op names a call that can be made to fail.
 type Op string
 
-// The calls that can be made to fail: of a bucket, and of its batches, objects and
-// readers.
+// Calls of a bucket, its batches, objects and readers that a Plan can make fail.
 const (
 	OpGet    Op = "get"
 	OpRead   Op = "read" // Read of the reader that Get returns
@@ -42,10 +41,10 @@ var ErrInjected = errors.New("injected fault")
 // Fault describes how a call fails.
 type Fault struct {
 	Err error // nil: ErrInjected
-	// Steps is how much of the call takes effect before it fails: for OpCommit a number of
-	// Put, Move and Delete calls, for OpWrite a number of bytes. Any other call takes
-	// effect unless Steps is 0. If Steps is the constant All, the whole call takes effect
-	// and still returns the error.
+	// Steps is the part of the call that takes effect before the call fails: for OpCommit a
+	// number of Put, Move and Delete calls, for OpWrite a number of bytes. Any other call
+	// takes effect unless Steps is 0. If Steps is the constant All, the whole call takes
+	// effect and still returns the error.
 	Steps int
 }
 
@@ -53,8 +52,8 @@ type Fault struct {
 // returns the error.
 const All = -1
 
-// Plan returns the fault of a call; nil if the call succeeds. A Plan need not be safe for
-// concurrent use.
+// Plan returns the Fault with which a call fails, or nil if the call succeeds. A Plan need
+// not be safe for concurrent use.
 type Plan func(Call) *Fault
 
 // At returns a plan in which the nth call of op fails.
@@ -67,9 +66,9 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns a bucket that passes its calls on to b. A call for which plan returns a
-// Fault fails with that Fault. After a failed Commit, b contains exactly the changes that
-// took effect.
+// Faulty returns a bucket that passes its calls on to b, except for calls that fail because
+// plan returns a Fault. After a failed Commit, b contains exactly the changes that took
+// effect.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }
@@ -82,8 +81,7 @@ type faulty struct {
 	counts map[Op]int
 }
 
-// next counts a call and returns its fault.
-func (f *faulty) next(op Op, key string) *Fault {
+func (f *faulty) nextFault(op Op, key string) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts[op]++
@@ -100,7 +98,7 @@ func (f *faulty) next(op Op, key string) *Fault {
 }
 
 func (f *faulty) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, blob.Info, error) {
-	if fault := f.next(OpGet, key); fault != nil {
+	if fault := f.nextFault(OpGet, key); fault != nil {
 		return nil, blob.Info{}, fault.Err
 	}
 	r, info, err := f.bucket.Get(ctx, key, off, n)
@@ -117,14 +115,14 @@ type faultyReader struct {
 }
 
 func (r faultyReader) Read(p []byte) (int, error) {
-	if fault := r.f.next(OpRead, r.key); fault != nil {
+	if fault := r.f.nextFault(OpRead, r.key); fault != nil {
 		return 0, fault.Err
 	}
 	return r.ReadCloser.Read(p)
 }
 
 func (f *faulty) Stat(ctx context.Context, key string) (blob.Info, error) {
-	if fault := f.next(OpStat, key); fault != nil {
+	if fault := f.nextFault(OpStat, key); fault != nil {
 		return blob.Info{}, fault.Err
 	}
 	return f.bucket.Stat(ctx, key)
@@ -133,7 +131,7 @@ func (f *faulty) Stat(ctx context.Context, key string) (blob.Info, error) {
 func (f *faulty) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		for info, err := range f.bucket.List(ctx, prefix) {
-			if fault := f.next(OpList, info.Key); fault != nil {
+			if fault := f.nextFault(OpList, info.Key); fault != nil {
 				yield(blob.Info{}, fault.Err)
 				return
 			}
@@ -145,7 +143,7 @@ func (f *faulty) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, e
 }
 
 func (f *faulty) Begin(ctx context.Context) (blob.Batch, error) {
-	if fault := f.next(OpBegin, ""); fault != nil {
+	if fault := f.nextFault(OpBegin, ""); fault != nil {
 		return nil, fault.Err
 	}
 	batch, err := f.bucket.Begin(ctx)
@@ -155,7 +153,7 @@ func (f *faulty) Begin(ctx context.Context) (blob.Batch, error) {
 	return &faultyBatch{f: f, batch: batch}, nil
 }
 
-// faultyBatch collects the steps, so that a commit can execute a part of them.
+// faultyBatch delays the steps until Commit, so that Commit can execute a part of them.
 type faultyBatch struct {
 	f     *faulty
 	batch blob.Batch
@@ -165,7 +163,7 @@ type faultyBatch struct {
 }
 
 func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
-	fault := b.f.next(OpCreate, "")
+	fault := b.f.nextFault(OpCreate, "")
 	if fault != nil && fault.Steps == 0 {
 		return nil, fault.Err
 	}
@@ -180,7 +178,7 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 }
 
 func (b *faultyBatch) Take(ctx context.Context, key string) (blob.Object, error) {
-	if fault := b.f.next(OpTake, key); fault != nil {
+	if fault := b.f.nextFault(OpTake, key); fault != nil {
 		return nil, fault.Err
 	}
 	return b.batch.Take(ctx, key)
@@ -207,7 +205,7 @@ func (b *faultyBatch) Commit(ctx context.Context) error {
 	steps := b.steps
 	b.steps = nil
 	b.mu.Unlock()
-	fault := b.f.next(OpCommit, "")
+	fault := b.f.nextFault(OpCommit, "")
 	if fault != nil && fault.Steps == 0 {
 		return errors.Join(fault.Err, b.batch.Discard())
 	}
@@ -234,7 +232,7 @@ type faultyObject struct {
 }
 
 func (o *faultyObject) Write(p []byte) (int, error) {
-	fault := o.f.next(OpWrite, "")
+	fault := o.f.nextFault(OpWrite, "")
 	if fault == nil {
 		return o.Object.Write(p)
 	}
@@ -247,7 +245,7 @@ func (o *faultyObject) Write(p []byte) (int, error) {
 }
 
 func (o *faultyObject) Close() error {
-	fault := o.f.next(OpClose, "")
+	fault := o.f.nextFault(OpClose, "")
 	if fault == nil {
 		return o.Object.Close()
 	}

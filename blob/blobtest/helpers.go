@@ -9,7 +9,6 @@ import (
 	"instep/blob"
 )
 
-// put is an object that a test stores, with the options of Put.
 type put struct {
 	blob.Put
 	data string
@@ -29,7 +28,6 @@ func begin(t *testing.T, b blob.Bucket) blob.Batch {
 	return batch
 }
 
-// create writes an object and closes it.
 func create(t *testing.T, batch blob.Batch, data string) blob.Object {
 	t.Helper()
 	o, err := batch.Create(t.Context())
@@ -45,7 +43,6 @@ func create(t *testing.T, batch blob.Batch, data string) blob.Object {
 	return o
 }
 
-// tryPut stores objects in one batch, and returns the error of Commit.
 func tryPut(t *testing.T, b blob.Bucket, puts ...put) error {
 	t.Helper()
 	batch := begin(t, b)
@@ -55,7 +52,7 @@ func tryPut(t *testing.T, b blob.Bucket, puts ...put) error {
 	return batch.Commit(t.Context())
 }
 
-// fill stores objects, each with its key as content.
+// fill stores objects whose contents are their keys.
 func fill(t *testing.T, b blob.Bucket, keys ...string) {
 	t.Helper()
 	var puts []put
@@ -67,7 +64,6 @@ func fill(t *testing.T, b blob.Bucket, keys ...string) {
 	}
 }
 
-// contents returns the bytes of all listed objects, by key.
 func contents(t *testing.T, b blob.Bucket) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -92,7 +88,6 @@ func read(t *testing.T, b blob.Bucket, key string) string {
 	return string(data)
 }
 
-// want reports a test failure unless the bucket holds exactly these objects.
 func want(t *testing.T, b blob.Bucket, objects map[string]string) {
 	t.Helper()
 	if diff := cmp.Diff(contents(t, b), objects); diff != "" {

@@ -72,7 +72,7 @@ func testLarge(t *testing.T, b blob.Bucket) {
 	}
 }
 
-// oddReader has no method but Read, and returns odd numbers of bytes.
+// oddReader hides all methods but Read, and returns at most 12,345 bytes per call.
 type oddReader struct{ r io.Reader }
 
 func (r oddReader) Read(p []byte) (int, error) { return r.r.Read(p[:min(len(p), 12_345)]) }
@@ -139,8 +139,8 @@ func testConcurrentCreate(t *testing.T, b blob.Bucket) {
 	want(t, b, objects)
 }
 
-// testConcurrentCommit runs batches concurrently that create directories, and leave the
-// same directories empty, so that these are removed.
+// testConcurrentCommit runs concurrent batches that create the same directories, and that
+// cause their removal by deleting all objects in them.
 func testConcurrentCommit(t *testing.T, b blob.Bucket) {
 	const workers, rounds = 6, 15
 	objects := map[string]string{}

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// The time for which an approval is valid, and the time for which a withheld plan is
-// stored.
+// An approval is valid for ApprovalHolds. A withheld plan is deleted after planRemembered.
 const (
 	ApprovalHolds  = 24 * time.Hour
 	planRemembered = 30 * 24 * time.Hour
 )
 
-// ErrUnknownPlan means that no withheld plan with the hash is stored: either there was
-// none, or it was too old and was deleted.
+// ErrUnknownPlan means that no plan with this hash is stored. Either no such plan was
+// withheld, or it was deleted because of its age.
 var ErrUnknownPlan = errors.New("no such plan was withheld")
 
 // HeldPlan is a plan that a guard has withheld.

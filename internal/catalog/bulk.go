@@ -12,9 +12,8 @@ import (
 // quadratic time.
 const bulkRows = 50
 
-// eachRow inserts or changes rows, up to bulkRows in one statement. Each statement
-// consists of head, VALUES with the rows, and tail; args has the parameters of all
-// rows. It returns the number of rows affected.
+// eachRow executes statements of up to bulkRows rows: head, VALUES with the rows, and tail.
+// It returns the number of affected rows.
 func (r *recorder) eachRow(head, row, tail string, args []any) (n int64) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {
@@ -23,8 +22,7 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64) {
 	return n
 }
 
-// creations returns the number of creations with which the list of changes begins, at
-// most bulkRows.
+// creations returns at most bulkRows.
 func creations(changes []Change) (n int) {
 	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
 		n++
@@ -76,8 +74,6 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 // compares file names exactly.
 func unfolded(path string) string { return path }
 
-// recordSome records one change of any kind, or several creations. It records several
-// creations with one statement if all of the resources are new.
 func (r *recorder) recordSome(changes []Change) {
 	if len(changes) > 1 && r.createMany(changes) {
 		return

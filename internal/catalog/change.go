@@ -16,8 +16,8 @@ import (
 // member, or the update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the value of the field Due of a member whose bytes were changed by a
-// change of another set.
+// dueChanged is the reason in the field Due of a member after a change of another set has
+// changed the bytes of the resource.
 const dueChanged = "changed in another set"
 
 // floorSetting is the name of the setting with the latest moment that was given to
@@ -118,7 +118,6 @@ func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	})
 }
 
-// instant returns the clock's time in the precision of the catalog.
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
 // recorder is one transaction that writes to the catalog. After an error, its methods
@@ -250,7 +249,7 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create makes a resource a member of the set. id is 0 if the resource is new.
+// create gets the id 0 for a new resource.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {
@@ -279,7 +278,6 @@ func (r *recorder) update(id int64, ch *Change) {
 	r.bytes += ch.Length.Int64() - old.length.Int64
 }
 
-// held is the recorded state of the bytes of a resource.
 type held struct {
 	dir     int64
 	path    string
@@ -288,8 +286,6 @@ type held struct {
 	digests string
 }
 
-// rewrite replaces the recorded state of the bytes of a resource, and returns the
-// previous state.
 func (r *recorder) rewrite(id int64, ch *Change) held {
 	old, found := r.held(id)
 	if !found {
@@ -319,7 +315,6 @@ func (r *recorder) held(id int64) (h held, found bool) {
 	return h, found
 }
 
-// same reports whether two states have the same length and digests.
 func (h held) same(o held) bool {
 	if h.sha256 != nil && o.sha256 != nil {
 		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
@@ -401,8 +396,6 @@ func urisOf(resources []Resource) []string {
 	return uris
 }
 
-// relabelSetting returns the name of the setting that counts the calls of Relabel for a
-// set.
 func relabelSetting(set SetID) string { return fmt.Sprint("relabelled ", set) }
 
 // Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. It
@@ -438,8 +431,6 @@ const (
 	changesQuery = "SELECT " + changeColumns + " FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2"
 )
 
-// columns returns the destinations into which a row with changeColumns is scanned. The
-// last one is set.
 func (ch *Change) columns(set *SetID) []any {
 	return append(ch.Resource.columns(), &ch.Seq, timeTo(&ch.Datetime), &ch.Change, set)
 }

@@ -107,7 +107,6 @@ func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 // stored only in the column sha256.
 const digestsColumn = "CASE WHEN digests <> '' OR sha256 IS NULL THEN digests ELSE 'sha-256:' || lower(hex(sha256)) END"
 
-// writeDigests returns the values of the columns digests and sha256.
 func writeDigests(ds resourcesync.Digests) (others string, sha256 []byte) {
 	if len(ds) != 1 || ds[0].Algorithm() != resourcesync.SHA256 {
 		others = ds.String()

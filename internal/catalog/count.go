@@ -14,7 +14,6 @@ func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error
 	return n, bytes, err
 }
 
-// count adds to the recorded numbers of members and bytes of a set.
 func (r *recorder) count(set SetID, members, bytes int64) {
 	r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members)
 	r.addBytes("($1)", bytes, set)

@@ -52,7 +52,6 @@ func (m *Membership) tells() bool {
 // the same moment.
 const soon = 2 * time.Second
 
-// noteEvidence stores the evidence for memberships that need it, and for deletions.
 func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
 	all := slices.Clone(gone)
 	for i := range states {

@@ -10,8 +10,8 @@ import (
 // forgetRows is the largest number of changes or states that one transaction deletes.
 const forgetRows = 5000
 
-// forgottenSetting returns the name of the setting with the Datetime of the last
-// removed change of a set, in microseconds since 1970.
+// The setting has the Datetime of the last removed change of a set, in microseconds since
+// 1970.
 func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
 
 // ForgetChanges deletes the oldest changes of a set in the log, and returns how many it

@@ -72,7 +72,6 @@ func (r *recorder) intend(intents []Intent) {
 	r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 }
 
-// names implements Names. It caches what it reads from the catalog.
 type names struct {
 	asker
 	fold  func(path string) string

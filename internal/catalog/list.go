@@ -32,7 +32,6 @@ func listing[T any](of reading, query string, start any, dest func(*T) (cursor a
 	})
 }
 
-// page has the rows of one page, and the cursor of the last row.
 type page[T, C any] struct {
 	rows []T
 	last C

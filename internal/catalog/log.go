@@ -78,19 +78,16 @@ func (s *settling) log() {
 	}
 }
 
-// breakLog ends the log, because the commit at the given moment was not written to it.
 func (r *recorder) breakLog(at int64) {
 	r.cutLog()
 	r.keepNumber(heldSetting, at)
 }
 
-// logState returns the moment of the last commit, and whether a log is written.
 func (r *recorder) logState() (at int64, logging bool) {
 	at, _ = r.number(heldSetting)
 	return at, r.exists("setting WHERE name = $1", loggedSetting)
 }
 
-// cutLog ends the log and deletes its entries.
 func (r *recorder) cutLog() {
 	r.exec("DELETE FROM change")
 	r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)

@@ -15,7 +15,6 @@ import (
 	"instep/internal/durable"
 )
 
-// newestSchema returns the newest schema version that this program supports.
 func newestSchema() (int64, error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -24,7 +23,6 @@ func newestSchema() (int64, error) {
 	return goose.NumericComponent(files[len(files)-1].Name())
 }
 
-// migrate brings the schema of the database up to date.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -63,8 +63,6 @@ func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, err
 const findQuery = "SELECT " + resourceColumns + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
 	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
 
-// one returns the resource that a query finds, which must be at most one, or false if
-// there is none.
 func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
 	ok, err = first(prepared{c.reading(ctx, op), c}, v.columns(), query, args...)
 	return v, ok, err
@@ -253,7 +251,6 @@ func (s *settling) forgetPlaces() {
 	}
 }
 
-// find looks up the row numbers of those resources of the outcome that are not new.
 func (s *settling) find() {
 	s.fresh = make(map[string]*Resource, len(s.Fresh))
 	for i := range s.Fresh {
@@ -295,7 +292,6 @@ func (s *settling) counts() map[SetID][2]int64 {
 	return counts
 }
 
-// newcomers inserts the rows of new resources.
 func (s *settling) newcomers() {
 	rows := make([]newResource, len(s.Fresh))
 	for i := range s.Fresh {
@@ -312,7 +308,6 @@ func (s *settling) newcomers() {
 	}
 }
 
-// stored records the bytes of resources that are not new.
 func (s *settling) stored() {
 	args := make([]any, 0, 7*len(s.Stored))
 	for i := range s.Stored {
@@ -331,7 +326,6 @@ func (s *settling) stored() {
 		type = column6, stat = column7 FROM (`, "(?,?,?,?,?,?,?)", ") WHERE id = column1", args)
 }
 
-// note records Verified and Type of resources whose bytes did not change.
 func (s *settling) note() {
 	for i := range s.Noted {
 		n := &s.Noted[i]
@@ -359,7 +353,6 @@ func (s *settling) begin() {
 	s.noteEvidence(s.Members, s.Gone)
 }
 
-// drop deletes those resources of the outcome that are in no set any more.
 func (s *settling) drop() {
 	for i := range s.Ended {
 		s.dropUnheld(s.rows[s.Ended[i].URI])
@@ -399,8 +392,6 @@ func (s *settling) move() {
 	s.noteExtent(set, s.At.UnixMicro())
 }
 
-// committedSetting returns the name of the setting that contains the time at which the
-// cursor of a set was last stored.
 func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
 
 // Committed returns when the cursor of a set was last stored, by the clock of the

@@ -379,7 +379,6 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// openFile prepares a pool of at most conns connections to an existing catalog.
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas := []string{
 		"busy_timeout(10000)", // comes first, since the other settings may have to wait for a lock
@@ -401,7 +400,6 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
 
-// openSource prepares a pool of connections with these parameters of the SQLite driver.
 func openSource(path string, parameters url.Values, conns int) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: parameters.Encode()}
 	db, err := sql.Open("sqlite", u.String())
@@ -435,7 +433,6 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder)) erro
 	return nil
 }
 
-// execute runs one statement in a transaction.
 func (c *db) execute(ctx context.Context, op, statement string, args ...any) error {
 	return c.transact(ctx, op, func(r *recorder) { r.exec(statement, args...) })
 }
@@ -464,7 +461,6 @@ func (c *db) fail(op string, err error) error {
 	return fmt.Errorf("%s %q: %w", op, c.path, err)
 }
 
-// code returns the primary result code of an error of SQLite, or 0 for any other error.
 func code(err error) int {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return e.Code() & 0xff

@@ -50,7 +50,6 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	return known, err
 }
 
-// touch deletes the stored scan results of the directory that contains a path.
 func (r *recorder) touch(path string) {
 	dir := DirOf(path)
 	if r.touched[dir] {

@@ -87,7 +87,6 @@ func (r *recorder) expectOne(n, id int64, state string) {
 	}
 }
 
-// keepDocuments stores the documents and items of a publication.
 func (r *recorder) keepDocuments(id int64, f Finished) {
 	for _, d := range f.Documents {
 		r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)

@@ -53,7 +53,6 @@ func each(a asker, dest []any, do func(), query string, args ...any) error {
 	return a.failed(errors.Join(err, rows.Err(), rows.Close()))
 }
 
-// first scans the only row of a query into dest. It returns false if there is no row.
 func first(a asker, dest []any, query string, args ...any) (found bool, err error) {
 	err = each(a, dest, func() { found = true }, query, args...)
 	return found && err == nil, err
@@ -126,13 +125,11 @@ func sumKeys(texts []string) []any {
 	return keys
 }
 
-// key returns the Sum of a text as a query parameter.
 func key(text string) []byte {
 	sum := SumOf(text)
 	return sum[:]
 }
 
-// anys returns values as query parameters.
 func anys[T any](values []T) []any {
 	all := make([]any, len(values))
 	for i, v := range values {

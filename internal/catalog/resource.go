@@ -19,7 +19,6 @@ const (
 	noMember        = ", FALSE, NULL, NULL, NULL, NULL, NULL, NULL" // the values of memberColumns for a resource that is read without a set
 )
 
-// columns returns the destinations for resourceColumns and memberColumns.
 func (r *Resource) columns() []any {
 	return []any{&r.ID, &r.URI, checksumOf(&r.URI), &r.Path, &r.Stored, lengthTo(&r.Length), digestsTo(&r.URI, &r.Digests), &r.Verified, &r.Type, &r.Encoding, &r.Stat,
 		&r.Member, timeTo(&r.Changed), datetimeTo(&r.URI, &r.LastMod), textTo(&r.ChangeFreq), textTo(&r.Due), textTo(&r.Wanted), textTo(&r.Remainder)}
@@ -156,7 +155,6 @@ func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, erro
 	})
 }
 
-// membersOfQuery returns the beginning of the query of MembersOf for a number of sets.
 func membersOfQuery(sets int) string {
 	var others strings.Builder
 	for i := 1; i < sets; i++ {

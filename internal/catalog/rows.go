@@ -2,8 +2,6 @@ package catalog
 
 import "slices"
 
-// rowsOf returns the row numbers of resources by URI, without those of unknown
-// resources.
 func (r *recorder) rowsOf(uris []string) map[string]int64 {
 	found := make(map[string]int64, len(uris))
 	var i, id int64
@@ -15,8 +13,6 @@ func (r *recorder) rowsOf(uris []string) map[string]int64 {
 // unknown.
 func (r *recorder) rowOf(uri string) int64 { return r.rowsOf([]string{uri})[uri] }
 
-// enterBases adds to r.bases the row numbers of the directories of URIs, and inserts
-// the rows that are missing.
 func (r *recorder) enterBases(uris []string) {
 	missing := r.missing(&r.bases, "SELECT uri, id FROM base WHERE uri", uris)
 	r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING uri, id", anys(missing))
@@ -42,8 +38,6 @@ func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 	r.enterTexts(r.dirs, "INSERT INTO directory (fold, path) ", "(?,?)", " RETURNING fold, id", args)
 }
 
-// leave remembers that a file was moved or removed from the directory with this row
-// number.
 func (r *recorder) leave(dir int64) {
 	if r.left == nil {
 		r.left = map[int64]bool{}
@@ -94,7 +88,6 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 // maxTexts is the number of entries at which a recorder empties a cache of row numbers.
 const maxTexts = 10_000
 
-// enterTexts inserts rows of directories, and adds their row numbers to the map known.
 func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) {
 	width := len(row) / 2
 	var text string

@@ -16,8 +16,6 @@ func setting(a asker, name string) (string, bool, error) {
 	return value[string](a, "SELECT value FROM setting WHERE name = $1", name)
 }
 
-// number returns the value of a setting that is a number, or false if the setting does
-// not exist.
 func number(a asker, name string) (n int64, ok bool, err error) {
 	text, ok, err := setting(a, name)
 	if err != nil || !ok {

@@ -40,7 +40,6 @@ const (
 	presentColumns = resourceColumns + ", FALSE, m.changed, m.lastmod, '', '', '', m.remainder, 0, m.set_id, '', m.since, 0, '', m.run, 0"
 )
 
-// columns returns the destinations for versionColumns or presentColumns.
 func (v *Version) columns() []any {
 	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }

@@ -80,7 +80,6 @@ func stepOf(from, to int64) time.Duration {
 	return time.Duration(min(to-from, maxStep.Microseconds())) * time.Microsecond
 }
 
-// extents returns the records of the size of a set, in the order of recording.
 func extents(a asker, set SetID) ([]extent, error) {
 	return rows(a, nil, func(e *extent) []any { return []any{&e.id, &e.at, &e.run, &e.members} },
 		"SELECT id, at, run, members FROM extent WHERE set_id = $1 ORDER BY id", set)

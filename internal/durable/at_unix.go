@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// at contains the system calls that take an open directory and the name of a file in it.
-var at = &calls{
+var dirCalls = &calls{
 	open: func(dir int, name string) (fd int, err error) {
-		err = again(func() error {
+		err = retryEINTR(func() error {
 			fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 			return err
 		})
@@ -20,7 +19,7 @@ var at = &calls{
 	},
 	lstat: func(dir int, name string) (fs.FileMode, error) {
 		var st unix.Stat_t
-		if err := again(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+		if err := retryEINTR(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 			return 0, err
 		}
 		switch st.Mode & unix.S_IFMT {
@@ -34,20 +33,19 @@ var at = &calls{
 		return fs.ModeIrregular, nil
 	},
 	mkdir: func(dir int, name string, mode fs.FileMode) error {
-		return again(func() error { return unix.Mkdirat(dir, name, uint32(mode.Perm())) })
+		return retryEINTR(func() error { return unix.Mkdirat(dir, name, uint32(mode.Perm())) })
 	},
 	link: func(fromDir int, from string, toDir int, to string) error {
-		return again(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) })
+		return retryEINTR(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) })
 	},
 	rename: func(fromDir int, from string, toDir int, to string) error {
-		return again(func() error { return unix.Renameat(fromDir, from, toDir, to) })
+		return retryEINTR(func() error { return unix.Renameat(fromDir, from, toDir, to) })
 	},
 }
 
-// again repeats an operation until it does not fail with EINTR, as package os does.
-// Network file systems and those in user space return this error when a signal interrupts
-// the call.
-func again(do func() error) error {
+// retryEINTR repeats a system call that a signal has interrupted, as package os does. Network
+// file systems and file systems in user space return EINTR in this case.
+func retryEINTR(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, unix.EINTR) {
 			return err

@@ -11,15 +11,15 @@ import (
 	"os"
 )
 
-// Disk contains the system calls on which the durability of data depends. A simulation or
-// a test replaces them; System returns the real ones.
+// Disk contains the system calls that make data durable. System returns the real ones; tests
+// and simulations set others.
 type Disk struct {
 	// Sync makes one open file durable. After an error the content of the file is
 	// unknown, and it must be written again.
 	Sync func(f *os.File) error
-	// SyncFS makes everything durable that was written to the file system of f, and
-	// reports errors that occurred since f was opened. SyncFS is nil if the system has no
-	// such call, or if it cannot be trusted there.
+	// SyncFS makes everything durable that was written to the file system of f, and reports
+	// errors that occurred since f was opened. SyncFS is nil if the system has no such call,
+	// or if the call is not reliable on this file system.
 	SyncFS func(f *os.File) error
 	// Rename renames a file. If there is a file at newName, it is replaced.
 	Rename func(at *Parents, oldName, newName string) error
@@ -31,9 +31,9 @@ type Disk struct {
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
 	// OpenNameless creates a file without a name for writing, on the file system of the
-	// directory dir. A file that is closed before it gets a name is gone. OpenNameless is
-	// nil if the system has no such files, or if they are not safe there. A call may fail
-	// even if it is not nil.
+	// directory dir. The file is lost if it is closed before NameNew has given it a name.
+	// OpenNameless is nil if the system or the file system does not support such files
+	// safely. Even if it is not nil, a call may fail.
 	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
 	// NameNew gives a file from OpenNameless its first name. It fails with fs.ErrExist if
 	// there is a file at name.
@@ -98,7 +98,8 @@ func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error)
 	return d.Sync(out)
 }
 
-// ErrNotRegular means that the file with a name is not a regular file.
+// ErrNotRegular means that a name belongs to a link, a FIFO or anything else but a regular
+// file.
 var ErrNotRegular = errors.New("not a regular file")
 
 // OpenRegular opens the regular file at name for reading. If name is a symbolic link or a
@@ -122,12 +123,12 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file is replaced again and again")}
 }
 
-// maxReplaced is the number of attempts to open a file that is replaced each time between
-// the check of its type and the opening.
+// maxReplaced is the number of attempts to open a file, since another program can replace
+// the file between the check of its type and the opening.
 const maxReplaced = 100
 
-// openOnce opens the file at name after it has checked that the file is regular. It
-// returns nil if the file was replaced between the check and the opening.
+// openOnce returns nil without an error if the file was replaced between the check of its
+// type and the opening.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

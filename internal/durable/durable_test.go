@@ -50,7 +50,7 @@ func wantAbsent(t *testing.T, root *os.Root, name string) {
 
 func TestRenameNewNeverReplaces(t *testing.T) {
 	for name, rename := range map[string]func(p *Parents, from, to string) error{
-		"the system's call": (*Parents).renameNew, "in two steps": (*Parents).linkNew,
+		"the system's call": (*Parents).renameNew, "in two steps": (*Parents).linkAndRemove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, _ := openRoot(t)

@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// fewFiles is the largest number of files that are synced one by one, in parallel.
-	// For more files, one call for the whole file system is faster (measured on ext4: 5
-	// ms instead of 16 ms for 250 files of 5 KiB), although it also writes the data of
-	// other programs.
+	// fewFiles is the largest number of files for which a Group calls fsync on each file. For
+	// more files, one syncfs of the whole file system is faster (on ext4 5 ms instead of 16
+	// ms for 250 files of 5 KiB), although it also writes the data of other programs.
 	fewFiles = 48
-	// manyFiles is the number of open files in a group at which all of them are synced,
-	// on a system without a call for the whole file system.
+	// manyFiles is the number of open files at which a Group syncs and closes all of them, if
+	// the system has no syncfs.
 	manyFiles = 256
-	// Concurrent syncs share commits of the file system's journal. With more than 32
-	// workers they were not faster.
+	// defaultWorkers limits the concurrent syncs, which share commits of the file system's
+	// journal. More than 32 were not faster.
 	defaultWorkers = 32
 )
 
@@ -37,7 +36,7 @@ type Group struct {
 	mu   sync.Mutex // guards the fields below
 	held []*os.File
 	lent map[*os.File]struct{}
-	bulk bool // whether files were removed from held and lent without a sync, so that only SyncFS can make them durable
+	bulk bool // files were dropped from held and lent before they were synced, so Sync must call SyncFS
 	err  error
 }
 
@@ -70,7 +69,7 @@ func (g *Group) Add(f *os.File) error {
 	if g.fs == nil && len(g.held) >= manyFiles {
 		return g.syncHeld(context.Background())
 	}
-	return g.note(g.whole())
+	return g.note(g.switchToSyncFS())
 }
 
 // Lend adds a completely written file that remains open. Its owner closes it after the
@@ -82,7 +81,7 @@ func (g *Group) Lend(f *os.File) error {
 		return nil
 	}
 	g.lent[f] = struct{}{}
-	return g.note(g.whole())
+	return g.note(g.switchToSyncFS())
 }
 
 // Return removes a file that was added with Lend from the group, whether it has been
@@ -93,8 +92,9 @@ func (g *Group) Return(f *os.File) {
 	delete(g.lent, f)
 }
 
-// whole makes the group use SyncFS if it has too many files to sync them one by one.
-func (g *Group) whole() error {
+// switchToSyncFS stops tracking files if there are many, since one SyncFS will make all of
+// them durable.
+func (g *Group) switchToSyncFS() error {
 	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
 		return nil
 	}

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNameless creates a file without a name. It does not use os.Root, which would need
-// four more system calls. That is safe, since the call contains no name that could be a
-// link.
+// openNameless calls openat directly, because os.Root would need four more system calls. That
+// is safe, since the call contains no name that could be a link.
 func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 	var fd int
-	err := again(func() (err error) {
+	err := retryEINTR(func() (err error) {
 		fd, err = unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(mode.Perm()))
 		return err
 	})
@@ -34,9 +33,9 @@ func SetModTime(f *os.File, t time.Time) error {
 	}
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, modified}
 	fd := int(f.Fd())
-	err = again(func() error { return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH) })
+	err = retryEINTR(func() error { return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH) })
 	if errors.Is(err, unix.EINVAL) { // before Linux 5.8
-		err = again(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), times, 0) })
+		err = retryEINTR(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), times, 0) })
 	}
 	if err != nil {
 		return &fs.PathError{Op: "set the modification time of", Path: f.Name(), Err: err}
@@ -44,10 +43,9 @@ func SetModTime(f *os.File, t time.Time) error {
 	return nil
 }
 
-// linkNameless gives a file without a name its first name. It links the file through
-// /proc if a direct link fails with ENOENT. Before Linux 6.10 only privileged processes
-// could link such a file directly. Since then a thread can do it that has the same
-// credentials as the one that opened the file.
+// linkNameless links the file through /proc if a direct link fails with ENOENT. Before Linux
+// 6.10 only privileged processes could link such a file directly. Since then a thread needs
+// the credentials with which the file was opened.
 func linkNameless(fd, dir int, name string) error {
 	err := linkByFile(fd, dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -57,11 +55,11 @@ func linkNameless(fd, dir int, name string) error {
 }
 
 func linkByFile(fd, dir int, name string) error {
-	return again(func() error { return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH) })
+	return retryEINTR(func() error { return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH) })
 }
 
 func linkByProc(fd, dir int, name string) error {
-	return again(func() error {
+	return retryEINTR(func() error {
 		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 	})
 }

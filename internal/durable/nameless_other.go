@@ -15,11 +15,12 @@ func openNameless(*os.File, fs.FileMode) (*os.File, error) { return nil, errors.
 
 func linkNameless(int, int, string) error { return errors.ErrUnsupported }
 
-// SetModTime fails: on this system, every file has a name.
+// SetModTime returns errors.ErrUnsupported. It is only needed for files without a name, which
+// this system does not have.
 func SetModTime(*os.File, time.Time) error { return errors.ErrUnsupported }
 
 // MaxNameless returns 0, because files without a name cannot be made on this system.
 func MaxNameless() int { return 0 }
 
-// Where returns "": on this system, nothing identifies a file system.
+// Where returns "", because it can identify file systems only on Linux.
 func Where(*os.Root) (string, error) { return "", nil }

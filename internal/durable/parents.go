@@ -15,12 +15,12 @@ import (
 // concurrent use.
 type Parents struct {
 	Root *os.Root
-	open [maxParents]openDir // the open directories; those that were used last come first
+	open [maxParents]openDir // the most recently used directory comes first
 }
 
-// maxParents is the capacity of the cache. It is enough for moving a file between two
-// paths of up to maxDepth segments, with all directories above both. Directories of
-// deeper paths are opened by their full names.
+// maxParents is the capacity of the cache. It is enough for all directories above two paths
+// of maxDepth segments, as a rename needs them. Directories of deeper paths are opened by
+// their full names.
 const (
 	maxParents = 32
 	maxDepth   = maxParents/2 - 2
@@ -31,7 +31,7 @@ type openDir struct {
 	f    *os.File // nil: none
 }
 
-// calls are system calls that take an open directory and the name of a file in it.
+// calls are the system calls that take an open directory and a name in it, such as openat.
 type calls struct {
 	open   func(dir int, name string) (fd int, err error)  // a directory
 	lstat  func(dir int, name string) (fs.FileMode, error) // returns only the file type
@@ -58,16 +58,13 @@ func (d *openDir) close() error {
 	return err
 }
 
-// at returns the file descriptor of the directory that contains name, and the last
-// segment of name.
-func (p *Parents) at(name string) (fd int, base string, err error) {
+func (p *Parents) dirAndBase(name string) (fd int, base string, err error) {
 	fd, err = p.dir(path.Dir(name))
 	return fd, path.Base(name), err
 }
 
-// dir returns the file descriptor of a directory. It opens the directory relative to its
-// parent, which is often in the cache. Then one system call is enough, instead of one for
-// each segment of the name.
+// dir opens a directory relative to its parent, which is often in the cache. Then one system
+// call is enough, instead of one for each segment of the name.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
@@ -88,28 +85,26 @@ func (p *Parents) dir(name string) (fd int, err error) {
 }
 
 func (p *Parents) enter(name string) (*os.File, error) {
-	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // without waiting, in case the directory was replaced by a FIFO
+	if dirCalls == nil || name == "." || strings.Count(name, "/") > maxDepth {
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // nonblock, because the directory may have been replaced by a FIFO
 	}
-	above, base, err := p.at(name)
+	above, base, err := p.dirAndBase(name)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := at.open(above, base)
+	fd, err := dirCalls.open(above, base)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// both calls the function do with the open directories of two files and the names of the
-// files in them.
-func (p *Parents) both(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
-	fromDir, fromBase, err := p.at(from)
+func (p *Parents) withDirs(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
+	fromDir, fromBase, err := p.dirAndBase(from)
 	if err != nil {
 		return err
 	}
-	toDir, toBase, err := p.at(to)
+	toDir, toBase, err := p.dirAndBase(to)
 	if err != nil {
 		return err
 	}
@@ -122,18 +117,18 @@ func (p *Parents) both(op, from, to string, do func(fromDir int, from string, to
 // Type returns the type of the file at name, in the form of fs.FileMode.Type. It does
 // not follow a symbolic link.
 func (p *Parents) Type(name string) (fs.FileMode, error) {
-	if at == nil {
+	if dirCalls == nil {
 		st, err := p.Root.Lstat(name)
 		if err != nil {
 			return 0, err
 		}
 		return st.Mode().Type(), nil
 	}
-	dir, base, err := p.at(name)
+	dir, base, err := p.dirAndBase(name)
 	if err != nil {
 		return 0, err
 	}
-	mode, err := at.lstat(dir, base)
+	mode, err := dirCalls.lstat(dir, base)
 	if err != nil {
 		return 0, &fs.PathError{Op: "lstat", Path: name, Err: err}
 	}
@@ -142,45 +137,45 @@ func (p *Parents) Type(name string) (fs.FileMode, error) {
 
 // Mkdir creates a directory. It returns fs.ErrExist if something exists at name.
 func (p *Parents) Mkdir(name string, mode fs.FileMode) error {
-	if at == nil {
+	if dirCalls == nil {
 		return p.Root.Mkdir(name, mode)
 	}
-	dir, base, err := p.at(name)
+	dir, base, err := p.dirAndBase(name)
 	if err != nil {
 		return err
 	}
-	if err := at.mkdir(dir, base, mode); err != nil {
+	if err := dirCalls.mkdir(dir, base, mode); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
 	}
 	return nil
 }
 
 func (p *Parents) link(from, to string) error {
-	if at == nil {
+	if dirCalls == nil {
 		return p.Root.Link(from, to)
 	}
-	return p.both("link", from, to, at.link)
+	return p.withDirs("link", from, to, dirCalls.link)
 }
 
-// LinkBetween gives a file below one root directory another name below a second one. It
-// follows no symbolic link out of either. It returns fs.ErrExist if newName exists, and
-// errors.ErrUnsupported if a hard link is not possible: the system or the file systems do
-// not support it, or the file has too many.
+// LinkBetween gives the file at name in one directory tree the additional name newName in a
+// second tree. It does not follow a symbolic link out of either tree. It returns fs.ErrExist
+// if newName exists. It returns errors.ErrUnsupported if the system cannot create a hard
+// link, or the file has too many links.
 func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
-	if at == nil {
+	if dirCalls == nil {
 		return errors.ErrUnsupported
 	}
 	source, target := Parents{Root: from}, Parents{Root: to}
 	defer func() { err = errors.Join(err, source.Forget(), target.Forget()) }()
-	fromDir, fromBase, err := source.at(name)
+	fromDir, fromBase, err := source.dirAndBase(name)
 	if err != nil {
 		return err
 	}
-	toDir, toBase, err := target.at(newName)
+	toDir, toBase, err := target.dirAndBase(newName)
 	if err != nil {
 		return err
 	}
-	err = at.link(fromDir, fromBase, toDir, toBase)
+	err = dirCalls.link(fromDir, fromBase, toDir, toBase)
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -188,28 +183,25 @@ func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err e
 }
 
 func (p *Parents) rename(from, to string) error {
-	if at == nil {
+	if dirCalls == nil {
 		return p.Root.Rename(from, to)
 	}
-	return p.both("rename", from, to, at.rename)
+	return p.withDirs("rename", from, to, dirCalls.rename)
 }
 
-// renameNew renames a file unless the new name exists. It uses a single system call if
-// the system has one for this.
 func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
-		return p.linkNew(from, to)
+		return p.linkAndRemove(from, to)
 	}
-	err := p.both("rename", from, to, renameExcl)
+	err := p.withDirs("rename", from, to, renameExcl)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return p.linkNew(from, to)
+		return p.linkAndRemove(from, to)
 	}
 	return err
 }
 
-// nameNew gives a file without a name its first name.
 func (p *Parents) nameNew(f *os.File, name string) error {
-	dir, base, err := p.at(name)
+	dir, base, err := p.dirAndBase(name)
 	if err != nil {
 		return err
 	}
@@ -219,10 +211,10 @@ func (p *Parents) nameNew(f *os.File, name string) error {
 	return nil
 }
 
-// linkNew does the same as renameNew in two steps, for systems without a system call for
-// it. On a file system without hard links, another process may create a file with the new
-// name between the check and the rename, which then replaces it.
-func (p *Parents) linkNew(from, to string) error {
+// linkAndRemove replaces renameNew on systems that cannot rename without replacing. On a file
+// system without hard links, another process may create a file with the new name between the
+// check and the rename, which then replaces that file.
+func (p *Parents) linkAndRemove(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {
 		return p.Root.Remove(from)

@@ -7,9 +7,9 @@ import (
 
 // Space is the space on a file system for unprivileged users.
 type Space struct {
-	Known            bool   // whether the system provides the values below
+	Known            bool   // false if the system does not report its free space; then the fields below are 0
 	Total, Free      uint64 // bytes
-	Files, FreeFiles uint64 // the largest possible and the remaining number of files; Files is 0 if the file system does not limit it
+	Files, FreeFiles uint64 // how many files the file system can have, and how many can still be created; Files is 0 if there is no limit
 }
 
 // IsFull reports whether err means that the file system or a quota is full, or that a

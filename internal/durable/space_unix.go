@@ -9,11 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullErrors are the errors for a full file system, an exhausted quota and a file of the
-// maximum size.
 var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
-// SpaceOf returns the free space at root.
+// SpaceOf returns the free space of the file system that contains root.
 func SpaceOf(root *os.Root) (s Space, err error) {
 	f, err := root.Open(".")
 	if err != nil {

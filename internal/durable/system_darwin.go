@@ -17,7 +17,7 @@ func syncFSTrusted(*os.Root) bool { return false }
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
-	err := again(func() error { return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL) })
+	err := retryEINTR(func() error { return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL) })
 	if errors.Is(err, unix.EINVAL) { // the file system does not support this call
 		return errors.ErrUnsupported
 	}

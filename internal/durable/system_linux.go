@@ -19,7 +19,7 @@ var (
 	// since Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	// namelessTypes are file systems on which fsync makes a file without a name durable.
-	// Btrfs is not among them, since most versions skip a file without links.
+	// Btrfs is not one of them, since most of its versions skip such a file.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 
@@ -35,13 +35,12 @@ func syncFSTrusted(root *os.Root) bool {
 	if major < 5 || major == 5 && minor < 8 {
 		return false
 	}
-	return isOn(root, syncFSTypes)
+	return hasFileSystem(root, syncFSTypes)
 }
 
-func namelessTrusted(root *os.Root) bool { return isOn(root, namelessTypes) }
+func namelessTrusted(root *os.Root) bool { return hasFileSystem(root, namelessTypes) }
 
-// isOn reports whether root is on a file system of one of the types.
-func isOn(root *os.Root, types []int64) bool {
+func hasFileSystem(root *os.Root, types []int64) bool {
 	f, err := root.Open(".")
 	if err != nil {
 		return false
@@ -57,7 +56,7 @@ func isOn(root *os.Root, types []int64) bool {
 func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
-	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	err := retryEINTR(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
 	if errors.Is(err, unix.EINVAL) { // the file system does not support this call
 		return errors.ErrUnsupported
 	}

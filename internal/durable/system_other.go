@@ -11,7 +11,7 @@ import (
 
 const nonblock = syscall.O_NONBLOCK
 
-// Windows cannot sync a directory; its journal makes a rename durable.
+// Windows cannot sync a directory, and need not: its journal makes a rename durable.
 const dirsSync = runtime.GOOS != "windows"
 
 func syncFSTrusted(*os.Root) bool { return false }
@@ -20,7 +20,7 @@ func syncFS(*os.File) error { return errors.ErrUnsupported }
 
 var renameExcl func(fromDir int, from string, toDir int, to string) error
 
-var at *calls // nil: this system does not have these calls
+var dirCalls *calls // nil because this system has no such calls
 
 var fullErrors []error
 

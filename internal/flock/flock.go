@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// LockedError describes the holder of a lock.
+// LockedError means that another process holds the lock.
 type LockedError struct {
 	Path string
 	PID  int    // 0 if unknown
@@ -35,7 +35,7 @@ type Lock struct {
 	shared bool
 }
 
-// maxHolder is the maximum length of the text that names the holder.
+// maxHolder is the maximum length of the text in a lock file, in bytes.
 const maxHolder = 512
 
 // Acquire locks the file at path and its directory. It creates the file, but not the
@@ -62,15 +62,15 @@ func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 // locks nothing. Use Acquire where a lock file is possible, since it names the holder and
 // works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // set so that Release does not try to remove the name of the holder from a lock file
+	l := &Lock{shared: true} // there is no lock file from which Release would have to remove the holder's name
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-// maxTries is the number of attempts to lock a file that is replaced each time before it
-// is locked.
+// maxTries is the number of attempts to lock a file, since another program can replace the
+// file before it is locked.
 const maxTries = 10
 
 func lock(path string, flag int, shared bool) (*Lock, error) {
@@ -79,7 +79,7 @@ func lock(path string, flag int, shared bool) (*Lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		same, err := l.stands(path)
+		same, err := l.locksFileAt(path)
 		if err == nil && same {
 			return l, nil
 		}
@@ -103,10 +103,9 @@ func lockOnce(path string, flag int, shared bool) (_ *Lock, err error) {
 	if l.f, err = openLock(path, flag); err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	return l, held(tryLock(l.f, shared), path)
+	return l, lockError(tryLock(l.f, shared), path)
 }
 
-// lockDir locks the directory dir, in which the lock file at path is or will be.
 func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	if l.dir, err = openDir(dir); err != nil {
 		return fmt.Errorf("opening the directory of a lock: %w", err)
@@ -116,14 +115,12 @@ func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	}
 	err = tryLock(l.dir, shared)
 	if errors.Is(err, errNoLocks) {
-		return nil // then only the file is locked
+		return nil // this file system locks only files, so the directory stays unlocked
 	}
-	return held(err, path)
+	return lockError(err, path)
 }
 
-// held converts the error errHeld to a *LockedError, and adds the path to any other
-// error.
-func held(err error, path string) error {
+func lockError(err error, path string) error {
 	switch {
 	case err == nil:
 		return nil
@@ -133,8 +130,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the file at path is still the locked one.
-func (l *Lock) stands(path string) (bool, error) {
+func (l *Lock) locksFileAt(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {
 		return false, err
@@ -180,8 +176,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// lockedBy returns a LockedError for the file at path, with the holder's name if the file
-// has one.
+// lockedBy leaves PID and Host empty if it cannot read the text in the lock file.
 func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
 	f, err := openLock(path, os.O_RDONLY)

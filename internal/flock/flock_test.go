@@ -177,19 +177,19 @@ func TestALockIsOfTheFileAtItsPath(t *testing.T) {
 	}
 	defer f.Close()
 	l := &Lock{f: f}
-	if same, err := l.stands(path); err != nil || !same {
+	if same, err := l.locksFileAt(path); err != nil || !same {
 		t.Errorf("got %v, %v, want that the file is at its path", same, err)
 	}
 	if err := os.Rename(path, path+".gone"); err != nil {
 		t.Skipf("SKIPPED: the system keeps the file of a lock: %v", err)
 	}
-	if same, err := l.stands(path); err != nil || same {
+	if same, err := l.locksFileAt(path); err != nil || same {
 		t.Errorf("removed: got %v, %v, want that no file is there", same, err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if same, err := l.stands(path); err != nil || same {
+	if same, err := l.locksFileAt(path); err != nil || same {
 		t.Errorf("replaced: got %v, %v, want that it is another file", same, err)
 	}
 }

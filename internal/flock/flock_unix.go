@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLock opens a lock file. It neither follows a symbolic link nor blocks on a FIFO.
+// openLock neither follows a symbolic link nor blocks on a FIFO.
 func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 }
@@ -39,8 +39,8 @@ func tryLock(f *os.File, shared bool) error {
 	}
 }
 
-// noLocks reports whether an error means that the file system cannot lock the file. NFS
-// returns EBADF for a directory, because it locks only files that are open for writing.
+// noLocks includes EBADF, because NFS locks only files that are open for writing, and returns
+// EBADF for a directory.
 func noLocks(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool {
 		return errors.Is(err, e)

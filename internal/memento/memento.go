@@ -1,7 +1,6 @@
-// Package memento reads and writes the headers and documents of the Memento protocol
-// (RFC 7089), by which clients find earlier states of a resource (1.1 §14.6): the
-// datetimes of its headers, and TimeMaps, which list the URIs of a resource's states
-// (Mementos).
+// Package memento reads and writes the datetimes and TimeMaps of the Memento protocol (RFC
+// 7089), by which clients find earlier states of a resource (1.1 §14.6). A TimeMap lists the
+// URIs of the states, which are called Mementos.
 package memento
 
 import (
@@ -29,14 +28,15 @@ type Memento struct {
 	Datetime time.Time // in whole seconds
 }
 
-// TimeMap contains what a TimeMap states about itself and its resource.
+// TimeMap contains the links of a TimeMap to other things than Mementos.
 type TimeMap struct {
 	Original string // URI of the resource
 	Self     string // URI of the TimeMap itself; "" if it is unknown
 	TimeGate string // URI of the TimeGate; "" if there is none
 }
 
-// FormatDatetime formats a time for the header fields and the datetime attribute of links.
+// FormatDatetime formats a time for the header fields and for the "datetime" attribute of
+// links.
 func FormatDatetime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
 // ParseDatetime parses a time in the form that FormatDatetime writes, and in no other
@@ -49,9 +49,9 @@ func ParseDatetime(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// Write writes a TimeMap that lists the given Mementos, which must be in ascending
-// order of time. It reads the sequence of Mementos twice instead of storing it. It
-// returns an error if there are none.
+// Write writes a TimeMap that lists the given Mementos, which must be in ascending order of
+// time. It iterates over the Mementos twice instead of storing them. It returns an error if
+// there are no Mementos.
 func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 	var first, last Memento
 	for v, err := range mementos {
@@ -63,9 +63,9 @@ func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 		}
 	}
 	if first.URI == "" {
-		return errors.New("a TimeMap without Mementos")
+		return errors.New("a TimeMap must list at least one Memento")
 	}
-	out := &lines{w: w}
+	out := &linkWriter{w: w}
 	out.print("<%s>; rel=\"original\"", m.Original)
 	if m.Self != "" {
 		out.print("<%s>; rel=\"self\"; type=\"%s\"; from=\"%s\"; until=\"%s\"", m.Self, TimeMapType, FormatDatetime(first.Datetime), FormatDatetime(last.Datetime))
@@ -100,14 +100,13 @@ func Relation(first, last bool) string {
 	return "memento"
 }
 
-// lines writes links, separated by commas and line breaks.
-type lines struct {
+type linkWriter struct {
 	w     io.Writer
 	begun bool
 	err   error
 }
 
-func (l *lines) print(format string, args ...any) {
+func (l *linkWriter) print(format string, args ...any) {
 	if l.err != nil {
 		return
 	}
@@ -127,10 +126,9 @@ const (
 // ErrTooLong means that a TimeMap exceeds MaxTimeMap or MaxMementos.
 var ErrTooLong = fmt.Errorf("the TimeMap is longer than %d MiB or has more than %d Mementos", MaxTimeMap>>20, MaxMementos)
 
-// ReadTimeMap reads the TimeMap at a URI, with its links in document order. It resolves
-// references against the URI, and skips Mementos without a usable datetime or URI. A
-// text with neither a Memento nor a link to the original is an error, since it is not a
-// TimeMap.
+// ReadTimeMap reads the TimeMap at a URI, with its Mementos in document order. It resolves
+// references against the URI, and skips Mementos without a usable datetime or URI. It returns
+// an error if the text has neither a Memento nor a link to the original resource.
 func ReadTimeMap(r io.Reader, uri string) (m TimeMap, all []Memento, err error) {
 	base, err := url.Parse(uri)
 	if err != nil {

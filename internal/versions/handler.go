@@ -11,10 +11,9 @@ import (
 	"instep/internal/memento"
 )
 
-// Handler serves the TimeGates and TimeMaps of a Store (1.1 §14.6, RFC 7089). It passes
-// all other requests to another handler, which serves a published site. To a response
-// with the file of a version it adds the header fields that describe the version. It
-// only handles requests with the methods GET and HEAD.
+// Handler answers GET and HEAD requests for the TimeGates and TimeMaps of a Store (1.1 §14.6,
+// RFC 7089). It passes all other requests to the handler Next. When Next sends the file of a
+// version, Handler adds the header fields that describe the version.
 type Handler struct {
 	Store  *Store              // the stored versions; if it is nil, the Handler serves no TimeGates and TimeMaps
 	Prefix string              // the path of the base URL, which ends in "/"
@@ -23,12 +22,12 @@ type Handler struct {
 	Report func(error)         // a function that is called with each internal error
 }
 
-// Negotiates reports whether the given URL path is that of a TimeGate or a TimeMap, for
-// which the Handler itself responds.
+// Negotiates reports whether a URL path belongs to a TimeGate or a TimeMap, so that the
+// Handler answers the request itself.
 func (h *Handler) Negotiates(path string) bool {
 	name, ok := strings.CutPrefix(path, h.Prefix)
-	_, gate := h.of(name, TimeGate)
-	_, list := h.of(name, TimeMap)
+	_, gate := h.resourcePath(name, TimeGate)
+	_, list := h.resourcePath(name, TimeMap)
 	return ok && (gate || list)
 }
 
@@ -38,71 +37,65 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Next.ServeHTTP(w, r)
 		return
 	}
-	if of, ok := h.of(name, TimeGate); ok {
-		h.timeGate(w, r, of)
+	if resource, ok := h.resourcePath(name, TimeGate); ok {
+		h.timeGate(w, r, resource)
 		return
 	}
-	if of, ok := h.of(name, TimeMap); ok {
-		h.timeMap(w, r, of)
+	if resource, ok := h.resourcePath(name, TimeMap); ok {
+		h.timeMap(w, r, resource)
 		return
 	}
-	if since, of, ok := ParsePlace(name); ok {
-		w = &versionWriter{ResponseWriter: w, version: h.version(r.Context(), since, of), links: h.links(of)}
+	if since, resource, ok := ParsePlace(name); ok {
+		w = &versionWriter{ResponseWriter: w, version: h.version(r.Context(), since, resource), links: h.linkHeaders(resource)}
 	}
 	h.Next.ServeHTTP(w, r)
 }
 
-// of returns the path of the resource to which a TimeGate or TimeMap belongs. name is
-// the path of the TimeGate or TimeMap: a prefix, and after it the path of the resource
-// or its whole URI. Some proxies change "//" in such a URI to "/".
-func (h *Handler) of(name, kind string) (string, bool) {
-	of, ok := strings.CutPrefix(name, kind)
+// resourcePath accepts a URL path that ends with the path of the resource or with its whole
+// URI. Some proxies change "//" in such a URI to "/".
+func (h *Handler) resourcePath(name, kind string) (string, bool) {
+	resource, ok := strings.CutPrefix(name, kind)
 	if !ok || h.Store == nil {
 		return "", false
 	}
 	base := h.URI("")
 	for _, whole := range []string{base, strings.Replace(base, "://", ":/", 1)} {
-		if below, ok := strings.CutPrefix(of, whole); ok {
+		if below, ok := strings.CutPrefix(resource, whole); ok {
 			return below, true
 		}
 	}
-	return of, true
+	return resource, true
 }
 
-// links returns the values of the Link headers of a version or TimeGate, which point to
-// the resource, its TimeGate and its TimeMap.
-func (h *Handler) links(of string) []string {
-	links := []string{"<" + h.URI(of) + `>; rel="original"`}
+func (h *Handler) linkHeaders(resource string) []string {
+	links := []string{"<" + h.URI(resource) + `>; rel="original"`}
 	if h.Store != nil {
-		links = append(links, "<"+h.URI(TimeGate+of)+`>; rel="timegate"`, "<"+h.URI(TimeMap+of)+`>; rel="timemap"; type="`+TimeMapType+`"`)
+		links = append(links, "<"+h.URI(TimeGate+resource)+`>; rel="timegate"`, "<"+h.URI(TimeMap+resource)+`>; rel="timemap"; type="`+TimeMapType+`"`)
 	}
 	return links
 }
 
-// version returns the version of a resource that began at the given time. If it is not
-// stored, only Path and Since are set.
-func (h *Handler) version(ctx context.Context, since time.Time, of string) Version {
+// version sets only Path and Since if the version is not stored.
+func (h *Handler) version(ctx context.Context, since time.Time, resource string) Version {
 	if h.Store != nil {
-		if v, err := h.Store.At(ctx, of, since); err == nil && v.Since.Equal(since) {
+		if v, err := h.Store.At(ctx, resource, since); err == nil && v.Since.Equal(since) {
 			return v
 		}
 	}
-	return Version{Path: of, Since: since}
+	return Version{Path: resource, Since: since}
 }
 
-// choice is the version that was chosen for a time, together with the versions around
-// it.
+// choice is the version that a TimeGate chose for a time, with its neighbours.
 type choice struct {
-	first, last, before, chosen, after *Version // each of these versions is nil if it does not exist
+	first, last, before, chosen, after *Version // nil if there is no such version
 	gone                               bool     // the resource did not exist at the requested time
 }
 
-// choose finds the version of a resource at the given time. If the time is before the
-// first version, it chooses the first version. If the time is zero, it chooses the last
-// one (RFC 7089 §4.5.3).
-func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice, err error) {
+// choose follows RFC 7089 §4.5.3: for a time before the first version it chooses the first
+// version, and for the zero time the last version.
+func (h *Handler) choose(ctx context.Context, resource string, at time.Time) (c choice, err error) {
 	end := at.Add(time.Second) // a time in an HTTP header has whole seconds only
-	for v, err := range h.Store.List(ctx, of) {
+	for v, err := range h.Store.List(ctx, resource) {
 		if err != nil {
 			return c, err
 		}
@@ -124,13 +117,11 @@ func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice
 	return c, nil
 }
 
-// timeGate redirects a request to the version at the requested time, or to the last
-// version if the request names no time.
-func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
+func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, resource string) {
 	header := w.Header()
 	header.Set("Vary", "accept-datetime")
 	header.Set("Cache-Control", "no-cache")
-	for _, l := range h.links(of) {
+	for _, l := range h.linkHeaders(resource) {
 		header.Add("Link", l)
 	}
 	var at time.Time
@@ -141,7 +132,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 			return
 		}
 	}
-	c, err := h.choose(r.Context(), of, at)
+	c, err := h.choose(r.Context(), resource, at)
 	switch {
 	case err != nil:
 		h.fail(w, err)
@@ -153,7 +144,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	seen := map[*Version]bool{nil: true}
 	for _, v := range []*Version{c.first, c.before, c.chosen, c.after, c.last} {
 		if !seen[v] {
-			header.Add("Link", h.link(v, &c))
+			header.Add("Link", h.versionLink(v, &c))
 		}
 		seen[v] = true
 	}
@@ -165,8 +156,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// link returns the value of a Link header that points to a version.
-func (h *Handler) link(v *Version, c *choice) string {
+func (h *Handler) versionLink(v *Version, c *choice) string {
 	rel := memento.Relation(v.Since.Equal(c.first.Since), v.Since.Equal(c.last.Since))
 	if v == c.before {
 		rel = "prev " + rel
@@ -182,10 +172,9 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 	http.Error(w, "the versions cannot be read", http.StatusInternalServerError)
 }
 
-// timeMap responds with a list of all versions of a resource.
-func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
+func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, resource string) {
 	any := false
-	for _, err := range h.mementos(r.Context(), of) {
+	for _, err := range h.mementos(r.Context(), resource) {
 		if err != nil {
 			h.fail(w, err)
 			return
@@ -205,20 +194,20 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 		return
 	}
 	out := bufio.NewWriter(w)
-	m := memento.TimeMap{Original: h.URI(of), Self: h.URI(TimeMap + of), TimeGate: h.URI(TimeGate + of)}
-	err := m.Write(out, h.mementos(r.Context(), of))
+	m := memento.TimeMap{Original: h.URI(resource), Self: h.URI(TimeMap + resource), TimeGate: h.URI(TimeGate + resource)}
+	err := m.Write(out, h.mementos(r.Context(), resource))
 	if err == nil {
 		err = out.Flush()
 	}
 	if err != nil {
 		h.Report(err)
-		panic(http.ErrAbortHandler) // breaks the connection on purpose, so that the client notices that the list is not complete
+		panic(http.ErrAbortHandler) // closes the connection, so that the client notices that the list is not complete
 	}
 }
 
-func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Memento, error] {
+func (h *Handler) mementos(ctx context.Context, resource string) iter.Seq2[memento.Memento, error] {
 	return func(yield func(memento.Memento, error) bool) {
-		for v, err := range h.Store.List(ctx, of) {
+		for v, err := range h.Store.List(ctx, resource) {
 			if (err != nil || !v.Deleted) && !yield(memento.Memento{URI: h.URI(v.Place()), Datetime: v.Since.Truncate(time.Second)}, err) {
 				return
 			}
@@ -226,8 +215,8 @@ func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Mem
 	}
 }
 
-// versionWriter adds the header fields that describe a version to the response with the
-// bytes of the version.
+// versionWriter adds the header fields of a version to a response, unless the response is an
+// error.
 type versionWriter struct {
 	http.ResponseWriter
 	version Version

@@ -19,8 +19,8 @@ import (
 // name of the catalog's file, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema creates the tables. The table version has one row for each state of a path; in
-// the row of a deletion sha256 is NULL. The table log has the numbers that Through
+// schema creates two tables. The table version has one row for each state of a resource;
+// sha256 is NULL if the state is a deletion. The table log has the numbers that Through
 // returns.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
@@ -42,10 +42,8 @@ const applicationID = 0x696e5665
 
 const columns = "path, since, sha256, length, type, encoding"
 
-// index is the database of a Store.
 type index struct{ db *sql.DB }
 
-// openIndex opens the database in a state directory.
 func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)"}}
 	if writes {
@@ -55,7 +53,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	}
 	name := filepath.Join(state, FileName)
 	path := url.URL{Path: filepath.ToSlash(name)}
-	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // the field Opaque is set because with Path a relative path would become an absolute one
+	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // Opaque, because Path would make a relative path absolute
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
@@ -68,8 +66,6 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	return x, nil
 }
 
-// prepare checks that the database belongs to this package. If writing is allowed, it
-// creates missing tables.
 func (x *index) prepare(ctx context.Context, writes bool) error {
 	var id, tables int64
 	err := x.db.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &tables)
@@ -89,9 +85,8 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 // Close closes the database, but not the bucket that contains the bytes.
 func (x *index) Close() error { return x.db.Close() }
 
-// in calls the function do in one transaction. If in returns nil, the changes are
-// durable.
-func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
+// When transact has returned nil, the changes are durable.
+func (x *index) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -102,9 +97,8 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// insertOne inserts a state of a path. It does nothing if a state with the same time is
-// stored, if the state before it is equal, or if the state is a deletion and there is
-// none before it.
+// insertOne skips a state if the path has a state with the same time, if the previous state
+// is equal, or if the state is a deletion and there is no previous state.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
@@ -113,7 +107,7 @@ const insertOne = `INSERT INTO version (path, since, sha256, length, type, encod
 	ON CONFLICT (path, since) DO NOTHING`
 
 func (x *index) insert(ctx context.Context, states []Version) error {
-	return x.in(ctx, func(tx *sql.Tx) error {
+	return x.transact(ctx, func(tx *sql.Tx) error {
 		insert, err := tx.PrepareContext(ctx, insertOne)
 		if err != nil {
 			return err
@@ -187,29 +181,28 @@ func scan(rows *sql.Rows) (v Version, err error) {
 	return v, err
 }
 
-// drop removes the row of the given state.
 func (x *index) drop(ctx context.Context, v *Version) error {
 	_, err := x.db.ExecContext(ctx, "DELETE FROM version WHERE path = ? AND since = ?", v.Path, v.Since.UnixMicro())
 	return err
 }
 
-// ended returns an SQL condition for a row of the table version: the next state of the
-// same path began before the time ?1, so the state in the row has ended.
-func ended(row string) string {
+// endedSQL returns a condition that is true for a row if its state ended before the time ?1.
+// A state ends when the next state of the same path begins.
+func endedSQL(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before the given time, and the digests that
-// only such states have.
+// expired returns the states that ended before a time, and the digests of bytes that no other
+// state has.
 func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
-	for v, err := range x.query(ctx, "AS v WHERE "+ended("v"), before.UnixMicro()) {
+	for v, err := range x.query(ctx, "AS v WHERE "+endedSQL("v"), before.UnixMicro()) {
 		if err != nil {
 			return nil, nil, err
 		}
 		old = append(old, v)
 	}
-	rows, err := x.db.QueryContext(ctx, "SELECT DISTINCT v.sha256 FROM version AS v WHERE v.sha256 IS NOT NULL AND "+ended("v")+
-		" AND NOT EXISTS (SELECT 1 FROM version AS o WHERE o.sha256 = v.sha256 AND NOT ("+ended("o")+"))", before.UnixMicro())
+	rows, err := x.db.QueryContext(ctx, "SELECT DISTINCT v.sha256 FROM version AS v WHERE v.sha256 IS NOT NULL AND "+endedSQL("v")+
+		" AND NOT EXISTS (SELECT 1 FROM version AS o WHERE o.sha256 = v.sha256 AND NOT ("+endedSQL("o")+"))", before.UnixMicro())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,15 +221,13 @@ func (x *index) expired(ctx context.Context, before time.Time) (old []Version, f
 	return old, free, rows.Err()
 }
 
-// forget removes the rows of all states that ended before the given time.
 func (x *index) forget(ctx context.Context, before time.Time) error {
-	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+ended("v"), before.UnixMicro())
+	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+endedSQL("v"), before.UnixMicro())
 	return err
 }
 
-// Through returns the number of the last change in a change log for which the resulting
-// state is stored. It returns false if there is none. log is a name for the change log,
-// which must differ for each catalog and set.
+// Through returns the number that SetThrough stored last for a change log, or false if there
+// is none. Each catalog and set needs its own name of the log.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -245,7 +236,7 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough stores the number that Through will return for a change log.
+// SetThrough records that the states after all changes up to number n of a log are stored.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

@@ -43,12 +43,11 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores states: first the bytes of all, then their rows in the database. It skips
-// a state that is stored already, a state with the same bytes, type and coding as the
-// one before it, and a deletion without an earlier state. It also skips states whose
-// bytes differ from their digest or length, or no longer exist (State.Open, or reading
-// its result, returns fs.ErrNotExist). These states are returned in lost. One call with
-// many states is faster than many calls.
+// Keep stores the bytes of states, then their rows in the database. It skips states that are
+// stored already, states whose bytes, type and coding are those of the previous state, and
+// deletions without an earlier state. It returns as lost the states whose bytes no longer
+// exist (State.Open or the reader returns fs.ErrNotExist) or differ from their digest or
+// length. One call with many states is faster than many calls.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
@@ -76,8 +75,6 @@ func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err e
 	return lost, s.insert(ctx, kept)
 }
 
-// copyBytes adds the bytes of a state to a batch, unless the bucket or the batch
-// already contains them.
 func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]bool, st *State) error {
 	if st.Deleted {
 		return nil
@@ -125,18 +122,17 @@ func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCl
 	return verified{resourcesync.NewVerifyReader(body, info.Size, resourcesync.Digests{sha256}), body}, nil
 }
 
-// verified reads bytes and verifies them. Close also closes the underlying reader.
 type verified struct {
 	io.Reader
 	io.Closer
 }
 
-// Place creates a file for each given state in a bucket, under the key Version.Place,
-// for a web server to send. The files are hard links to the bytes in the Store if both
-// buckets are on one file system that supports such links, and copies otherwise. Place
-// skips deletions, states that are not stored, and states whose file exists. If the
-// file of a state would replace a directory, or the bucket does not accept the key,
-// Place removes the state from the Store.
+// Place creates the files that a web server sends for the given states, under the keys that
+// Version.Place returns. The files are hard links to the bytes in the Store if both buckets
+// are on one file system that supports such links, and copies otherwise. Place skips
+// deletions, states that are not stored, and states whose file exists. If the file of a state
+// would replace a directory, or the bucket does not accept the key, Place removes the state
+// from the Store.
 func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
 	err := s.placeAll(ctx, to, states)
 	if !noPlace(err) {
@@ -198,8 +194,6 @@ func (s *Store) place(ctx context.Context, to blob.Bucket, batch blob.Batch, v *
 	return err
 }
 
-// share creates an object with the bytes of a state, as a hard link to the stored bytes
-// if possible.
 func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.Object, error) {
 	if l, ok := batch.(blob.Linker); ok {
 		o, err := l.Link(ctx, s.bytes, Key(v.SHA256))

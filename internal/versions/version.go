@@ -1,6 +1,6 @@
-// Package versions stores earlier states of resources for a publisher (1.1 §14.6). A
-// bucket contains the bytes of each state, those with the same SHA-256 only once. A
-// database records at which time each resource got which bytes.
+// Package versions stores earlier states of resources for a publisher (1.1 §14.6). A bucket
+// contains the bytes of the states; states with the same SHA-256 share their bytes. A
+// database records when each resource got which bytes.
 //
 // A state begins when a change is recorded and ends when the next change is recorded.
 // Keep stores states, At and List find them, and Open opens their bytes, which are
@@ -21,7 +21,7 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrNoVersion means that for the requested resource and time no state is stored.
+// ErrNoVersion means that no state is stored for the requested resource and time.
 var ErrNoVersion = errors.New("no such version is stored")
 
 // Version is a state of a resource.
@@ -36,7 +36,7 @@ type Version struct {
 	Encoding string // the content coding, such as "gzip"
 }
 
-// State is a Version to be stored, with its bytes.
+// State is a Version that Keep stores, with its bytes.
 type State struct {
 	Version
 	// Open opens the bytes of the state. It is called only if no bytes with the same
@@ -51,9 +51,9 @@ func Key(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// These are the directories of the files of versions, of the TimeGates and of the
-// TimeMaps below the base URL. The path of a TimeGate or TimeMap ends with the path of
-// its resource.
+// Paths below the base URL begin with Places for the files of versions, with TimeGate for
+// TimeGates and with TimeMap for TimeMaps. The path of a TimeGate or TimeMap ends with the
+// path of its resource.
 const (
 	Places   = "resourcesync/versions/"
 	TimeGate = "resourcesync/timegate/"

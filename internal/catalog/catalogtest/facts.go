@@ -22,7 +22,6 @@ const host = "https://example.org/"
 // end is a number that is greater than that of every change.
 const end = 1 << 60
 
-// digest returns the SHA-256 of a text.
 func digest(bytes string) resourcesync.Digest {
 	sum := sha256.Sum256([]byte(bytes))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
@@ -58,7 +57,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// all reads a listing to its end and returns the values.
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	t.Helper()
 	for v, err := range seq {
@@ -68,7 +66,6 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names returns the URIs of the values without their host, separated by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -95,12 +92,10 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// clock is a clock that shows the time that a suite sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// begin creates an empty catalog with a clock that the suite sets.
 func begin(t *testing.T, make New) (Stores, *clock) {
 	c := &clock{at: Start}
 	return make(t, c.now), c

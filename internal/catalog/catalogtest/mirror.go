@@ -31,8 +31,6 @@ func (b *batch) put(name, bytes, path, kept string) *batch {
 	return b.mark(name, "")
 }
 
-// mark adds the membership of a resource in the set, which is new or replaces the one
-// that is recorded.
 func (b *batch) mark(name, due string) *batch {
 	b.o.Members = append(b.o.Members, catalog.Membership{Set: b.set, URI: host + name, Changed: b.o.At, Due: due})
 	return b
@@ -512,8 +510,7 @@ func contents(t *testing.T, s Stores, _ *clock) {
 // wanted returns a function for LogIf that always returns the given answer.
 func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
 
-// logOf returns the log entries after a position as a text, in which a | begins the
-// entries of each commit.
+// logOf marks the beginning of each commit with a | in the text.
 func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	t.Helper()
 	end, err := s.Mirror.LogEnd(t.Context())

@@ -10,7 +10,6 @@ import (
 	"instep/resourcesync"
 )
 
-// publish makes a publication of a set and returns its id.
 func publish(t *testing.T, s Stores, set catalog.SetID, f catalog.Finished) int64 {
 	t.Helper()
 	id, err := s.Publisher.BeginPublication(t.Context(), set)

@@ -64,8 +64,8 @@ func link(links []Link, rel string) string {
 	return ""
 }
 
-// moment parses a datetime; for an absent attribute it returns the zero time.
-func moment(s string) (time.Time, error) {
+// parseDatetime returns the zero time for an absent attribute.
+func parseDatetime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -77,7 +77,6 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// checkBytes compares bytes with the expected length and sha-256.
 func checkBytes(uri string, m Metadata, data []byte) error {
 	if m.Length != "" && m.Length != fmt.Sprint(len(data)) {
 		return fmt.Errorf("%s: the entry states length %s, but the resource has %d bytes", uri, m.Length, len(data))
@@ -101,7 +100,7 @@ func sha256Of(m Metadata) string {
 	return ""
 }
 
-// parse parses a document. Only white space may follow the root element.
+// parse returns an error if anything but white space follows the root element.
 func parse(uri string, data []byte) (*Document, error) {
 	d := &Document{URI: uri, raw: data}
 	dec := xml.NewDecoder(strings.NewReader(string(data)))

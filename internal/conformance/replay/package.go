@@ -8,8 +8,6 @@ import (
 	"strings"
 )
 
-// unpack reads the packages of a dump. It checks the length and the hash of each
-// package, the manifest and its copy, and every member.
 func (s *Set) unpack(dump *Document) ([]change, error) {
 	var all []change
 	for _, e := range dump.URLs {
@@ -51,7 +49,7 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		if files[f.Name] != nil {
 			return nil, fmt.Errorf("%s: the package has two members called %s", uri, f.Name)
 		}
-		files[f.Name] = append(body, 0)[:len(body):len(body)] // this slice is not nil, even if the member is empty
+		files[f.Name] = append(body, 0)[:len(body):len(body)] // not nil even if the member is empty, because nil means that there is no such member
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
 		return nil, fmt.Errorf("%s: the manifest in the package differs from its copy, the target of the link \"contents\"", uri)
@@ -64,18 +62,18 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		return nil, fmt.Errorf("%s: capability %q, expected %q", manifest.URI, manifest.MD.Capability, capability)
 	}
 	delete(files, "manifest.xml")
-	all, err := described(manifest, files)
+	all, err := listedMembers(manifest, files)
 	if err == nil && len(files) > 0 {
 		err = fmt.Errorf("%s: the manifest does not list %d members of the package", uri, len(files))
 	}
 	return all, err
 }
 
-// described returns the members that a manifest lists, and removes them from files.
-func described(manifest *Document, files map[string][]byte) ([]change, error) {
+// listedMembers removes the members that the manifest lists from files.
+func listedMembers(manifest *Document, files map[string][]byte) ([]change, error) {
 	var all []change
 	for _, e := range manifest.URLs {
-		at, err := moment(e.MD.Datetime)
+		at, err := parseDatetime(e.MD.Datetime)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", manifest.URI, e.Loc, err)
 		}

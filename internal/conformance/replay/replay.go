@@ -1,9 +1,10 @@
-// Package replay reads the documents of a Source with nothing but the standard library,
-// checks that they agree, and rebuilds the set from each Resource List and Resource Dump
-// that is offered or archived, with the changes after it. Tests compare the result with the
-// actual resources.
+// Package replay rebuilds the sets of a Source from its documents, with nothing but the
+// standard library. It starts from each current and archived Resource List and Resource Dump,
+// applies the changes since then, and checks that the documents do not contradict each other.
+// Tests compare the result with the actual resources.
 //
-// It shares no code with the rest of the module, so it cannot share its mistakes.
+// Package replay shares no code with the rest of the module, so that it does not share its
+// mistakes.
 package replay
 
 import (
@@ -22,8 +23,8 @@ type Replayed struct {
 	State State
 }
 
-// Replay rebuilds the set from each of its snapshots: the Resource Lists with the
-// Change Lists, the Resource Dumps with the Change Dumps.
+// Replay rebuilds the set from each of its snapshots: from a Resource List with the Change
+// Lists, and from a Resource Dump with the Change Dumps.
 func (s *Set) Replay() ([]Replayed, error) {
 	var all []Replayed
 	for n := range len(s.Lists) + len(s.Dumps) {
@@ -36,21 +37,19 @@ func (s *Set) Replay() ([]Replayed, error) {
 	return all, nil
 }
 
-// ReplayOne rebuilds the set from one of its snapshots, whose index is n. Resource Lists
-// come before Resource Dumps.
+// ReplayOne rebuilds the set from the snapshot with index n. Resource Lists come before
+// Resource Dumps.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
-		return replay(s.Lists[n], resources, s.Changes, listed)
+		return replay(s.Lists[n], resources, s.Changes, changesInList)
 	}
 	return replay(s.Dumps[n-len(s.Lists)], s.unpack, s.ChangeDumps, s.unpack)
 }
 
-// replay rebuilds a set. The function content reads the resources in a part of the
-// snapshot, and the function changes reads the changes in one of the lists.
-func replay(snap Snapshot, content func(*Document) ([]change, error), lists []Interval, changes func(*Document) ([]change, error)) (Replayed, error) {
+func replay(snap Snapshot, readResources func(*Document) ([]change, error), lists []Interval, readChanges func(*Document) ([]change, error)) (Replayed, error) {
 	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
 	for _, part := range snap.Parts {
-		all, err := content(part)
+		all, err := readResources(part)
 		if err != nil {
 			return r, err
 		}
@@ -61,10 +60,9 @@ func replay(snap Snapshot, content func(*Document) ([]change, error), lists []In
 			r.State[c.uri] = c.sum
 		}
 	}
-	return r, r.follow(lists, changes)
+	return r, r.applyChanges(lists, readChanges)
 }
 
-// resources returns the resources in a Resource List.
 func resources(d *Document) (all []change, err error) {
 	for _, e := range d.URLs {
 		all = append(all, change{uri: e.Loc, sum: sha256Of(e.MD)})
@@ -72,9 +70,7 @@ func resources(d *Document) (all []change, err error) {
 	return all, nil
 }
 
-// follow applies the changes since the snapshot. It checks that the lists of changes
-// begin at the time of the snapshot or before.
-func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, error)) error {
+func (r *Replayed) applyChanges(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
 		return fmt.Errorf("%s: no list of changes reaches back to the time of the snapshot, %v", r.URI, r.At)
 	}
@@ -100,21 +96,19 @@ func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, erro
 	return nil
 }
 
-// listed returns the changes in a Change List. It checks that they are sorted and within
-// the interval of the list.
-func listed(d *Document) ([]change, error) {
-	from, err := moment(d.MD.From)
+func changesInList(d *Document) ([]change, error) {
+	from, err := parseDatetime(d.MD.From)
 	if err != nil {
 		return nil, err
 	}
-	until, err := moment(d.MD.Until)
+	until, err := parseDatetime(d.MD.Until)
 	if err != nil {
 		return nil, err
 	}
 	var all []change
 	last := from
 	for _, e := range d.URLs {
-		at, err := moment(e.MD.Datetime)
+		at, err := parseDatetime(e.MD.Datetime)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", d.URI, e.Loc, err)
 		}

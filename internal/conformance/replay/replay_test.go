@@ -110,7 +110,7 @@ func TestWhatDoesNotHoldTogetherIsFound(t *testing.T) {
 		name, want string
 		harm       func(s site)
 	}{
-		{"a part that is not there", "leads nowhere", func(s site) { delete(s, "c2.xml") }},
+		{"a part that is not there", "target of a link cannot be read", func(s site) { delete(s, "c2.xml") }},
 		{"an up link into nothing", "up", func(s site) { s["list.xml"] = strings.Replace(s["list.xml"], "capabilitylist", "other", 1) }},
 		{"a document of another capability", "expected", func(s site) { s["list.xml"] = s["c1.xml"] }},
 		{"a gap between lists", "a gap", func(s site) { s["c1.xml"] = strings.Replace(s["c1.xml"], day(3), day(2), 1) }},

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// Tree is everything that can be reached from a Source Description.
+// Tree contains the sets and documents that are linked from a Source Description, directly or
+// not.
 type Tree struct {
 	Sets      []*Set
-	Documents []string // the URIs of all documents and packages read, in order
+	Documents []string // the URIs of documents and packages, in the order in which they were read
 }
 
 // Set is a parsed Capability List.
 type Set struct {
 	CapabilityList string
-	Lists, Dumps   []Snapshot // the current and the archived snapshots, oldest first
+	Lists, Dumps   []Snapshot // Resource Lists and Resource Dumps, current and archived, oldest first
 	Changes        []Interval // Change Lists, current and archived, oldest first
 	ChangeDumps    []Interval
 
 	w *walker
 }
 
-// Snapshot is a Resource List or Resource Dump. If it has an index, it is all parts that
-// the index lists.
+// Snapshot is a Resource List or Resource Dump. If the snapshot has an index, Parts contains
+// the documents that the index lists.
 type Snapshot struct {
 	URI   string
 	At    time.Time
@@ -34,11 +35,11 @@ type Snapshot struct {
 // Interval is a Change List or Change Dump.
 type Interval struct {
 	*Document
-	From, Until time.Time // the zero time while the list is open
+	From, Until time.Time // Until is zero while the list is open
 }
 
-// Walk reads everything below a Source Description. It returns an error for any
-// inconsistency: a dangling link, a wrong capability, a gap.
+// Walk reads everything below a Source Description. It returns an error for an inconsistency
+// such as a dangling link, a wrong capability or a gap between Change Lists.
 func Walk(read Reader, description string) (*Tree, error) {
 	w := &walker{read: read, tree: &Tree{}, seen: map[string]*Document{}, checked: map[string]bool{}}
 	root, err := w.document(description, "description")
@@ -65,22 +66,19 @@ type walker struct {
 	read    Reader
 	tree    *Tree
 	seen    map[string]*Document
-	checked map[string]bool // the URIs at which something was found
+	checked map[string]bool // the URIs that could be read
 }
 
-// bytes reads the bytes at a URI, and records that something exists there.
 func (w *walker) bytes(uri string) ([]byte, error) {
 	data, err := w.read(uri)
 	if err != nil {
-		return nil, fmt.Errorf("a link leads nowhere: %w", err)
+		return nil, fmt.Errorf("the target of a link cannot be read: %w", err)
 	}
 	w.checked[uri] = true
 	w.tree.Documents = append(w.tree.Documents, uri)
 	return data, nil
 }
 
-// document reads a document, unless it was read before. It checks the capability of the
-// document, and that the links of its root lead to something.
 func (w *walker) document(uri, capability string) (*Document, error) {
 	if d := w.seen[uri]; d != nil {
 		return d, nil
@@ -108,7 +106,6 @@ func (w *walker) document(uri, capability string) (*Document, error) {
 	return d, nil
 }
 
-// reachable checks that something exists at a URI.
 func (w *walker) reachable(uri string) error {
 	if w.checked[uri] {
 		return nil
@@ -117,8 +114,7 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts returns the documents that an index lists, or the document itself if it is not an
-// index.
+// parts returns the document itself if it is not an index.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
@@ -169,9 +165,8 @@ func (w *walker) set(uri string) (*Set, error) {
 	return s, nil
 }
 
-// snapshots returns the current and the archived snapshots.
 func (w *walker) snapshots(offered map[string]string, capability string) ([]Snapshot, error) {
-	uris, err := w.archived(offered[capability+"-archive"], capability)
+	uris, err := w.archivedURIs(offered[capability+"-archive"], capability)
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +183,9 @@ func (w *walker) snapshots(offered map[string]string, capability string) ([]Snap
 		if err != nil {
 			return nil, err
 		}
-		at, err := moment(d.MD.At)
+		at, err := parseDatetime(d.MD.At)
 		if err != nil || at.IsZero() {
-			return nil, fmt.Errorf("%s: the attribute at is %q: %w", uri, d.MD.At, err)
+			return nil, fmt.Errorf("%s: the attribute \"at\" is %q: %w", uri, d.MD.At, err)
 		}
 		all = append(all, Snapshot{uri, at, parts})
 	}
@@ -198,8 +193,7 @@ func (w *walker) snapshots(offered map[string]string, capability string) ([]Snap
 	return all, nil
 }
 
-// archived returns the documents that an archive lists, in order.
-func (w *walker) archived(uri, capability string) ([]string, error) {
+func (w *walker) archivedURIs(uri, capability string) ([]string, error) {
 	if uri == "" {
 		return nil, nil
 	}
@@ -223,11 +217,10 @@ func (w *walker) archived(uri, capability string) ([]string, error) {
 	return uris, nil
 }
 
-// intervals returns the current and the archived Change Lists or Change Dumps. It checks
-// that there is no gap between them, and none between the current ones. If a list is both
-// current and archived, the two documents must have the same entries.
+// intervals checks that there is no gap between the lists. If a list is both current and
+// archived, the two documents must have the same entries.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
-	uris, err := w.archived(offered[capability+"-archive"], capability)
+	uris, err := w.archivedURIs(offered[capability+"-archive"], capability)
 	if err != nil {
 		return nil, err
 	}
@@ -262,27 +255,26 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s begin at the same time, but their entries differ", d.URI, all[i].URI)
 		}
 	}
-	// The archive may lack the oldest current lists, because it may have been started
-	// after them.
+	// An archive lacks the oldest current lists if it was started after them, so the lists
+	// must be sorted.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := moment(a.MD.From) // an error is ignored here, because contiguous reports it
-		later, _ := moment(b.MD.From)
+		from, _ := parseDatetime(a.MD.From) // an error is ignored here, because contiguous reports it
+		later, _ := parseDatetime(b.MD.From)
 		return from.Compare(later)
 	})
 	return contiguous(all)
 }
 
-// contiguous checks that each list begins at the time at which the previous one ends. The
-// last list may have an end, too, because a publication closes a list before it adds the
-// next one.
+// contiguous checks that each list begins when the previous one ends. The last list may have
+// an end, too, because a publication closes a list before it adds the next one.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {
-		from, err := moment(d.MD.From)
+		from, err := parseDatetime(d.MD.From)
 		if err != nil || from.IsZero() {
-			return nil, fmt.Errorf("%s: the attribute from is %q: %w", d.URI, d.MD.From, err)
+			return nil, fmt.Errorf("%s: the attribute \"from\" is %q: %w", d.URI, d.MD.From, err)
 		}
-		until, err := moment(d.MD.Until)
+		until, err := parseDatetime(d.MD.Until)
 		if err != nil {
 			return nil, fmt.Errorf("%s: until: %w", d.URI, err)
 		}
