@@ -14,21 +14,19 @@ import (
 	"instep/transfer"
 )
 
-// A batch is the group of resources that the mirror commits together. After a crash, at
-// most 500 resources or 64 MiB have to be fetched again: one batch, of half that size,
-// is filled while another is committed. Four resources that need no request of their
-// own count as one.
+// The mirror commits resources in groups, called batches. After a crash, at most 500
+// resources or 64 MiB have to be fetched again: one batch of half that size is filled
+// while another is committed.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // the number of resources without a request of their own that count as one resource
-	textRoom      = 2 << 10 // the number of bytes of a Remainder (other attributes of a resource) that count as one resource without a request
+	cheap         = 4       // number of resources without a request of their own that count as one resource of a batch
+	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that count as one resource without a request
 )
 
-// maxOutage is the number of consecutive resources that got no answer after which a run
-// ends. Retries of resources that failed in earlier runs are counted separately: after
-// maxOutage consecutive retries without an answer, the run leaves the other retries to
-// the next run.
+// maxOutage is the number of consecutive resources without an answer after which a run
+// ends. Retries are counted separately: after maxOutage consecutive retries without an
+// answer, the run skips the other retries.
 const maxOutage = 20
 
 // Report is the result of a run.
@@ -41,37 +39,36 @@ type Report struct {
 type SetReport struct {
 	SetState
 	Counts                          // counts of the changes that are durable in the mirror
-	Failed     int64                // the number of resources that could not be fetched; the next run tries again
+	Failed     int64                // number of resources that could not be fetched; the next run tries them again
 	Failures   []Failure            // the first failures
-	Withheld   int64                // the number of deletions that need consent
-	Hash       string               // hash of the planned deletions, which a person gives to consent to them
-	Guard      Guard                // the numbers because of which the deletions were withheld
+	Withheld   int64                // number of deletions that need consent
+	Hash       string               // hash of the planned deletions; a person gives it to consent to them
+	Guard      Guard                // numbers that explain why the deletions were withheld
 	Bytes      int64                // bytes transferred and verified
-	Copied     int64                // bytes copied from held resources
-	Weak       int64                // resources that were stored with a proof no better than md5, sha-1 or sha-224
-	Unverified int64                // resources that were stored although the Source gives neither a length nor a digest
-	Patches    transfer.PatchCounts // the numbers of bytes that patches saved and cost
-	Via        map[Via]int64        // the number of stored resources for each way of transfer
+	Copied     int64                // bytes copied from other resources of the mirror
+	Weak       int64                // resources that only md5, sha-1 or sha-224 verified
+	Unverified int64                // resources stored without verification, because the Source gives neither a length nor a digest
+	Patches    transfer.PatchCounts // bytes that patches saved and cost
+	Via        map[Via]int64        // number of stored resources for each way of transfer
 }
 
-// Failure is a resource that could not be fetched, with the error.
+// Failure is a resource that could not be fetched.
 type Failure struct {
 	URI string
 	Err error
 }
 
-// maxFailures limits the failures in a report; SetReport.Failed counts all of them.
+// maxFailures limits SetReport.Failures, not SetReport.Failed.
 const maxFailures = 1000
 
 // ErrOutage means that the run ended because the Source stopped answering.
 var ErrOutage = errors.New("the Source stopped answering")
 
-// Apply carries out the plan p. The Report is valid even with an error and describes
-// what was done until then. An error means that the run ended early: the Source stopped
-// answering (ErrOutage), the run reached a limit (ErrMaxTransfer, ErrMaxTime), the
-// mirror cannot be written, or ctx ended. After an error, fetched resources are kept
-// and the cursor does not move. If resources have changed since p was made, Apply reads
-// the Source's newer changes and applies them too, up to 3 times.
+// Apply carries out the plan p. The Report is valid even with an error. An error means
+// that the run ended early: the Source stopped answering (ErrOutage), the run reached a
+// limit (ErrMaxTransfer, ErrMaxTime), the mirror cannot be written, or ctx ended. Then
+// fetched resources are kept and the cursor does not move. If resources have changed
+// since p was made, Apply also applies the Source's newer changes, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
 	if err := d.keepMoment(ctx, p); err != nil {
@@ -94,24 +91,23 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	return rep, d.keepOrphans(ctx, p)
 }
 
-// runner applies the plan of one set.
 type runner struct {
 	d     *Destination
 	sp    *SetPlan
 	rep   *SetReport
-	slots *semaphore.Weighted // semaphore for concurrent transfers
+	slots *semaphore.Weighted // limits the concurrent transfers
 
-	budget   *budget // limits of the whole run, shared by all sets
+	budget   *budget // limits of the run, shared by all sets
 	odd      tally
 	patcher  *transfer.Patcher
 	fetcher  *transfer.Fetcher
-	unpacker *packages.Unpacker // nil if the plan takes no members from packages
+	unpacker *packages.Unpacker // nil if no resource of the plan comes from a package
 
 	mu            sync.Mutex
-	err           error // first error that ends the run early; nil if there is none
-	doubt         error // first error which shows that a document behind the plan is wrong; nil if there is none
-	failuresInRow int   // consecutive failures without an answer
-	retryFailures int   // consecutive failures without an answer among the retries of resources that failed in earlier runs
+	err           error // first error that ends the run early
+	doubt         error // first error that shows that a document of the Source is wrong
+	failuresInRow int   // consecutive resources without an answer
+	retryFailures int   // consecutive retries (of resources that failed in earlier runs) without an answer
 	cancel        context.CancelFunc
 }
 
@@ -179,15 +175,14 @@ func (r *runner) withhold(ctx context.Context) error {
 	return r.d.Mirror.Withhold(ctx, r.sp.Set, r.sp.Hash, text)
 }
 
-// stop ends the run. Only the first error is recorded.
 func (r *runner) stop(err error) {
 	if r.exhaust(err) {
 		r.cancel()
 	}
 }
 
-// exhaust ends the run after its current transfers. It returns false if another error
-// has already ended the run.
+// exhaust lets started transfers end. It returns false if the run has already ended
+// with another error.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,9 +193,8 @@ func (r *runner) exhaust(err error) bool {
 	return true
 }
 
-// move returns how the cursor of the set moves at the end of the run. It returns nil,
-// so that the cursor stays, unless the whole plan was carried out and its documents
-// were right.
+// move returns nil, so that the cursor does not move, unless the whole plan was carried
+// out and its documents were right.
 func (r *runner) move() *CursorMove {
 	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
@@ -208,8 +202,6 @@ func (r *runner) move() *CursorMove {
 	return r.sp.move
 }
 
-// doubts records an error which shows that a document behind the plan is wrong. The
-// cursor then does not move at the end of the run.
 func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	r.d.quirk(q, r.sp.Set, err.Error())
 	r.mu.Lock()
@@ -219,8 +211,6 @@ func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	}
 }
 
-// troubles returns the error that ends the run early, and the error which shows that a
-// document behind the plan is wrong. Each is nil if there is none.
 func (r *runner) troubles() (stopped, doubt error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,55 +17,55 @@ import (
 	"instep/transfer"
 )
 
-// SkipDisputed means that the documents do not show whether the resource exists, and
-// that the answer to a request for its URI did not show it either.
+// SkipDisputed means that neither the documents nor a request for the URI show whether
+// the resource exists.
 const SkipDisputed Skip = "whether they exist is disputed"
 
-// maxQuestions is the maximum number of disputed URIs that a plan requests.
+// maxQuestions is the maximum number of disputed URIs that are requested for one plan.
 const maxQuestions = 10_000
 
 // maxNamed is the maximum number of disputed URIs that are reported one by one.
 const maxNamed = 20
 
-// maxAnswer is the maximum number of bytes read from a response for a resource that is
-// not held; the transfer handles larger ones.
+// maxAnswer is the maximum number of bytes read from a response to such a request, if
+// the mirror does not hold the resource. The transfer of the resource handles larger
+// ones.
 const maxAnswer = 16 << 20
 
-// question is a disputed URI, which the planner requests because the documents do not
-// show whether its resource exists. It also contains the result.
+// question is a request for a URI, made because the documents do not show whether its
+// resource exists.
 type question struct {
 	word
 	held Held
 
 	gone  bool  // result: the URI does not exist
-	kept  bool  // result: the URI exists and returns the held bytes
-	trust error // reason why the request did not show the result; nil if it did
+	kept  bool  // result: the URI returns the bytes that the mirror holds
+	trust error // error because of which the request has no result
 }
 
-// ask plans a request for a URI whose existence is disputed. The request is made during
-// planning, so that the guard counts a deletion that results from it.
+// ask requests the URI during planning, so that the guard counts a deletion that
+// follows.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
 	q := question{word: w, held: *h}
 	if pl.asks++; pl.asks > maxQuestions {
 		q.trust = fmt.Errorf("a plan requests at most %d disputed URIs", maxQuestions)
-		return pl.answered(ctx, &q)
+		return pl.conclude(ctx, &q)
 	}
 	pl.questions = append(pl.questions, q)
 	if len(pl.questions) < lookupBatch {
 		return nil
 	}
-	return pl.settle(ctx)
+	return pl.askQuestions(ctx)
 }
 
-// settle requests the URIs of the open questions and plans the resulting actions.
-func (pl *planner) settle(ctx context.Context) error {
+func (pl *planner) askQuestions(ctx context.Context) error {
 	all := pl.questions
 	pl.questions = nil
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pl.d.workers())
-	var silent atomic.Int64 // approximate number of consecutive questions without an answer
+	var silent atomic.Int64 // approximate number of consecutive requests without an answer
 	for i := range all {
 		g.Go(func() error {
 			q := &all[i]
@@ -84,16 +84,16 @@ func (pl *planner) settle(ctx context.Context) error {
 		return err
 	}
 	for i := range all {
-		if err := pl.answered(ctx, &all[i]); err != nil {
+		if err := pl.conclude(ctx, &all[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (pl *planner) answered(ctx context.Context, q *question) error {
+func (pl *planner) conclude(ctx context.Context, q *question) error {
 	exists := q.Kind != evidence.Deleted && q.Kind != evidence.Absent
-	// the documents or the mirror contain a statement that the resource was deleted
+	// a document or the mirror has a statement that the resource was deleted
 	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q)
 	switch {
 	case q.gone && !deleted:
@@ -102,7 +102,7 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // the mirror already holds these bytes of the URI, in another set
+	case q.trust == nil && q.kept && exists && !q.held.Member: // the mirror holds these bytes of the URI in another set
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
@@ -123,15 +123,12 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// lacked reports whether the newest list omits the resource and the statement about the
-// resource may be older than that list.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// put sends the request, and compares the response with the held bytes and with the
-// descriptions in the documents. It reads no more of the response than necessary.
+// put reads no more of the response than the comparison needs.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}
@@ -173,7 +170,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
 		return
-	case !whole && slices.ContainsFunc(told, unbounded): // the later transfer shows whether the bytes are the described ones
+	case !whole && slices.ContainsFunc(told, unbounded): // the transfer of the resource verifies the bytes later
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {

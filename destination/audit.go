@@ -19,37 +19,37 @@ type Verdict string
 
 // These are the verdicts.
 const (
-	VerdictSame         Verdict = "same"         // held, and every byte is as the Source describes it
+	VerdictSame         Verdict = "same"         // the mirror holds exactly the bytes that the Source describes
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
-	VerdictDifferent    Verdict = "different"    // the held bytes differ from the Source's description
+	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description
 	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, or the resource changed during the audit
-	VerdictError        Verdict = "error"        // the held bytes could not be read
+	VerdictError        Verdict = "error"        // the bytes in the mirror could not be read
 )
 
-// Verdicts lists all verdicts in the order of reports.
+// Verdicts lists all verdicts in the order in which reports show them.
 var Verdicts = [...]Verdict{VerdictSame, VerdictMissing, VerdictExtra, VerdictDifferent, VerdictUnverifiable, VerdictError}
 
-// Audit is the result of comparing a mirror with its Source at one moment.
+// Audit is the result of comparing a mirror with its Source.
 type Audit struct {
 	Source  string
 	Sets    []*SetAudit
 	Orphans []Orphan // sets that the Source no longer offers; their resources were not compared
 }
 
-// SetAudit is the part of an Audit that concerns one set.
+// SetAudit is the result of an audit for one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // time of the compared list; later changes were applied to it
-	Followed  time.Time         // time up to which the mirror has applied the Source's changes (its cursor); zero if it has applied none
-	Verdicts  map[Verdict]int64 // the number of resources for each verdict; for Repair, after the repair
+	At        time.Time         // time of the list that was compared, together with the changes after it
+	Followed  time.Time         // time up to which the mirror has applied the Source's changes; zero if it has applied none
+	Verdicts  map[Verdict]int64 // number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
 	Bytes     int64  // bytes read from the mirror
 	Unread    int64  // resources of which no byte was read (Destination.Quick)
-	Weak      int64  // resources whose sameness only md5, sha-1 or sha-224 proves
-	Repaired  int64  // resources that were missing, different or unreadable, and are right after the repair
-	Partial   error  // error of an unusable document; the audit may then have overlooked resources
-	Gap       string // description of the changes after the list that are neither in the documents nor in the mirror; "" if there are none
+	Weak      int64  // resources for which only md5, sha-1 or sha-224 proves the verdict VerdictSame
+	Repaired  int64  // resources that the audit repaired
+	Partial   error  // error of an unusable document; the audit may then have missed resources
+	Gap       string // description of the changes after the list that are unknown; "" if there are none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.
@@ -61,7 +61,7 @@ func (a *Audit) Differs() bool {
 }
 
 // InSync reports whether the mirror is a complete and exact copy: nothing differs,
-// every document could be used, each resource was compared, and no change is unknown.
+// every document was usable, each resource was compared, and all changes are known.
 func (a *Audit) InSync() bool {
 	return !a.Differs() && len(a.Orphans) == 0 && !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Partial != nil || s.Gap != "" || Missed(s.Skipped) > 0 })
 }
@@ -88,7 +88,7 @@ func (d *Destination) Repair(ctx context.Context) (*Audit, *Report, error) {
 	return d.audit(ctx, &Report{})
 }
 
-// audit compares all sets. It repairs differences unless rep is nil.
+// audit repairs differences unless rep is nil.
 func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
@@ -171,17 +171,15 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// unknown changes after the list are reported, unless the mirror has already
-	// applied the changes of that time
+	// The mirror may know the changes after the list although the documents do not.
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
 }
 
-// compareAgain compares the resources in doubtful, which seemed to differ, with all
-// documents, because another document may list the same resource with other digests.
-// partial is the error of an unusable document.
+// compareAgain compares the resources that seemed to differ with all documents, because
+// another document may list the same resource with other digests.
 func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map[spool.Key]bool) (partial, err error) {
 	if len(doubtful) == 0 {
 		return nil, nil
@@ -196,14 +194,12 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // resources that this run leaves out were already counted in the first pass
+		skip, _ := au.scope.admit(w, false) // the first pass counted the resources that the run leaves out
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
 }
 
-// maxDoubtful is the maximum number of seemingly different resources that are compared
-// a second time.
 const maxDoubtful = 1 << 12
 
 func (au *auditor) admit(w *harvest.Resource) bool {
@@ -214,20 +210,20 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare compares the resources in the documents with the mirror. It is called twice:
-// first with a map in doubtful, to which it adds resources that seem to differ, without
-// a verdict on them; then, for these resources, with nil.
+// compare is called twice. In the first pass it adds the resources that seem to differ
+// to doubtful, without a verdict. In the second pass, for these resources, doubtful is
+// nil.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // the mirror's bytes match this document, so they were already judged in the first pass
+		case w.Bytes == evidence.Same && doubtful == nil: // the bytes match this document, so the first pass judged them
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
 			return nil
 		}
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(st.decide(w.Statement, h))})
 	})
 	if err == nil {
 		err = au.flush(ctx)
@@ -235,20 +231,19 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	return err
 }
 
-// counts reports whether a decision means that the Source has the resource as
-// described, or that the Source does not have it.
-func counts(d evidence.Decision) bool {
+// decisive reports whether a decision means that the Source has the resource as
+// described, or does not have it.
+func decisive(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// findExtra judges the members of the mirror that the Source does not list. A member is
-// not extra if it is newer than the documents. It is not extra either if the documents
-// have no known time and no change reports its deletion. The bytes of members that are
-// not extra are read and judged.
+// A member of the mirror that the Source does not list is not extra if it is newer than
+// the documents, or if the documents have no known time and no change reports its
+// deletion.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)
-		extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
+		extra := (told || !st.Unsure) && (decisive(d) || d == evidence.Withhold)
 		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra})
 	})
 	if err == nil {

@@ -24,13 +24,12 @@ type auditor struct {
 	*SetAudit
 	d      *Destination
 	scope  *scope
-	found  []finding // resources whose bytes are read and judged together
+	found  []finding // resources whose bytes are read in parallel
 	odd    tally
-	faults *spool.Log[fault] // resources to be repaired; nil if the audit does not repair
-	again  bool              // set if this is the second judgement, after the repair
+	faults *spool.Log[fault] // resources to be repaired; nil for an audit without repair
+	again  bool              // set in the second pass, after the repair
 }
 
-// finding is one resource to be judged, and its verdict.
 type finding struct {
 	want  harvest.Resource
 	held  Held
@@ -39,12 +38,12 @@ type finding struct {
 
 	verdict Verdict
 	bytes   int64
-	unread  bool  // judged from size, modification time and recorded digests, without reading the bytes
-	due     bool  // set if the next run must fetch the bytes again
-	err     error // the difference, or the reason why it is unknown
+	unread  bool  // the bytes were not read: file size, modification time and recorded digests decided
+	due     bool  // the next run must fetch the bytes again
+	err     error // the difference, or why the comparison was impossible
 }
 
-// These are the reasons why a resource is unverifiable.
+// These errors explain the verdict VerdictUnverifiable.
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
 	errAhead            = errors.New("the mirror has a later state than the documents of the Source")
@@ -64,10 +63,9 @@ func (au *auditor) flush(ctx context.Context) error {
 	return au.check(ctx, found)
 }
 
-// check judges resources and records in the mirror which bytes must be fetched.
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0)) // the number of files read at once
+	g.SetLimit(runtime.GOMAXPROCS(0)) // number of files read in parallel
 	for i := range findings {
 		g.Go(func() error { return au.judge(gctx, &findings[i]) })
 	}
@@ -95,7 +93,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 		return nil
 	case !h.Stored || !h.Member:
-		f.verdict, f.due, f.err = VerdictMissing, true, au.since(w, errors.New("missing when audited"))
+		f.verdict, f.due, f.err = VerdictMissing, true, au.noteLaterChange(w, errors.New("missing when audited"))
 		return nil
 	}
 	length, digests := w.Length, w.Digests
@@ -106,7 +104,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
-		digests = h.Digests // without a digest of the Source, the digests recorded when the bytes were stored show whether they are damaged, but not whether they are current
+		digests = h.Digests // the recorded digests show damage, but not whether the bytes are current
 	}
 	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
 		if f.unread {
@@ -119,14 +117,13 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	return ctx.Err()
 }
 
-// conclude turns the result of comparing the bytes into a verdict.
 func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.verdict, f.err = VerdictMissing, fmt.Errorf("missing when audited: %w", err)
 	case transfer.IsMismatch(err):
-		f.verdict, f.err = VerdictDifferent, au.since(&f.want, fmt.Errorf("different when audited: %w", err))
+		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("different when audited: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("could not be read when audited: %w", err)
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
@@ -138,9 +135,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since adds to an error that the resource changed at the Source after the last
-// synchronisation, if that is so.
-func (au *auditor) since(w *harvest.Resource, err error) error {
+func (au *auditor) noteLaterChange(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
 	}
@@ -157,8 +152,6 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck makes the verdict unverifiable for resources whose record in the mirror
-// changed during the audit.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
@@ -181,7 +174,6 @@ func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	return nil
 }
 
-// moved reports whether two records of the same resource in the mirror differ.
 func moved(before, now *Held) bool {
 	return before.Stored != now.Stored || before.Member != now.Member || !before.Changed.Equal(now.Changed) ||
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
@@ -228,9 +220,6 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	return b.Commit(ctx, nil)
 }
 
-// untouched reports whether it is unnecessary to read the held bytes, because the file
-// has not changed since it was stored and the digests recorded then are comparable with
-// the Source's. In doubt it returns false.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
 	comparable := slices.ContainsFunc(digests, func(d resourcesync.Digest) bool { return !h.Digests.Get(d.Algorithm()).IsZero() })
 	if !au.d.Quick || !comparable || h.Due != "" {
@@ -239,8 +228,6 @@ func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.
 	return au.d.Mirror.Untouched(ctx, h)
 }
 
-// compareKnown compares the recorded length and digests of the held bytes with the
-// Source's. It returns the same errors as reading the bytes would.
 func compareKnown(h *Held, length resourcesync.Length, digests resourcesync.Digests) error {
 	if length.Known() && h.Length.Known() && length != h.Length {
 		return &resourcesync.MismatchError{

@@ -8,17 +8,14 @@ import (
 	"instep/resourcesync"
 )
 
-// fault is a resource that an audit found missing, different or unreadable.
 type fault struct {
 	Want    harvest.Resource
 	Verdict Verdict
 }
 
-// Repairing is the Mode of the plans that Repair makes for damaged and missing
-// resources.
+// Repairing is the Mode of the plans that Repair makes.
 const Repairing Mode = "repair"
 
-// repair fetches the faulty resources and judges them again.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment})
 	p := &Plan{Sets: []*SetPlan{sp}}
@@ -54,8 +51,6 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	return au.faultBatches(ctx, au.rejudge)
 }
 
-// faultBatches calls each with batches of the resources to be repaired, and with the
-// mirror's present records of them.
 func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
 	for faults, err := range spool.Batches(au.faults.All(), lookupBatch) {
 		if err != nil {
@@ -72,7 +67,6 @@ func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, 
 	return nil
 }
 
-// rejudge replaces the verdicts on the faults by the verdicts after the repair.
 func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) error {
 	bad := func() int64 {
 		return au.Verdicts[VerdictMissing] + au.Verdicts[VerdictDifferent] + au.Verdicts[VerdictError]

@@ -10,14 +10,11 @@ import (
 	"instep/transfer"
 )
 
-// maxRounds is how many times, at most, a run reads the changes of a set again because
-// resources did not match their description.
 const maxRounds = 3
 
-// catchUp plans and applies further changes of a set in two cases: the plan contained
-// only a part of the changes, or some resources did not match their description. Such
-// resources have probably just changed, and the Change List may contain the change by
-// now. After maxRounds the rest is left to the next run.
+// catchUp applies further changes in two cases: the plan contained only a part of the
+// changes, or some resources did not match their description. Such resources have
+// probably just changed, and the Change List may contain the change by now.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
 		if r.sp.scope == nil || r.sp.move == nil || !r.sp.Moment.IsZero() || !r.rep.unfinished() {
@@ -26,7 +23,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && harvest.OfSource(err) {
-				return nil // an error of the Source is dropped here; the next run reports it if it persists
+				return nil // the next run reports an error of the Source if it persists
 			}
 			return err
 		}
@@ -40,18 +37,15 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// unfinished reports whether a further plan may help: changes remain to be read, or
-// some resources did not match their description. It returns false if there were too
-// many failures to list in the report, because a change at the Source is then not the
-// likely cause.
+// If there were too many failures to list in the report, a change at the Source is not
+// the likely cause.
 func (rep *SetReport) unfinished() bool {
 	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
 		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
-// round applies a further plan of the same set. It also retries the failed resources.
-// It does nothing if the plan is a baseline, or if the Source has no new changes, or if
-// deletions are withheld.
+// round also retries the failed resources. It does nothing if the plan is a baseline,
+// the Source has no new changes, or deletions are withheld.
 func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	if sp.Mode != Incremental || !sp.Pulse.News && !sp.Withheld {
 		return nil, nil
@@ -64,14 +58,13 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	// skipped resources of these kinds are in the counts of the new plan again
-	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again })
+	// the new plan counts these resources again
+	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.bySkip()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)
 	return next, next.run(ctx)
 }
 
-// sum returns the sum of two maps of counts. It changes neither a nor b.
 func sum[K comparable](a, b map[K]int64) map[K]int64 {
 	if len(b) == 0 {
 		return a

@@ -18,29 +18,29 @@ import (
 	"instep/transfer"
 )
 
-// Destination keeps a Mirror in step with a Source. Runs read the fields and do not
-// change them. One Destination may be used for any number of runs, one at a time.
+// Destination keeps a Mirror in step with a Source. Runs do not change the fields. One
+// Destination may be used for any number of runs, one at a time.
 type Destination struct {
-	Source string        // any URI of the Source: site, Source Description, Capability List or list
+	Source string        // any URI of the Source: of its site, Source Description, Capability List or a list
 	Mirror Mirror        // the mirror to synchronise
 	Client *fetch.Client // client for requests to the Source
 
-	Sets          []string            // the sets to synchronise, by Capability List URI or name; empty for all
+	Sets          []string            // the sets to synchronise, by name or by the URI of the Capability List; empty for all
 	AllowOrigins  []string            // origins, besides the Source's own, from which resources may be fetched
 	MaxDelete     guard.Limit         // maximum number of deletions in a run without consent
 	KeepDeleted   bool                // apply no deletion
-	Duplicates    transfer.Duplicates // when to fetch a resource from a duplicate
-	NoPatches     bool                // fetch changed resources whole, even if the Source offers patches whose result a digest proves (1.1 §14.4)
-	Prefer        Prefer              // the preferred kind of documents, if the Source offers both lists and dumps
+	Duplicates    transfer.Duplicates // when to fetch a resource from one of its "duplicate" links
+	NoPatches     bool                // fetch changed resources whole, even if the Source offers patches (1.1 §14.4)
+	Prefer        Prefer              // whether to use lists or dumps if the Source offers both
 	Strict        bool                // accept only bytes that sha-256 or better proves, and only documents without errors
-	Include       []string            // globs for the URI path of a resource; empty for all
-	Exclude       []string            // globs for the URI path of resources to leave out
+	Include       []string            // globs for the URI paths of the resources to fetch; empty for all
+	Exclude       []string            // globs for the URI paths of resources to leave out
 	Types         []string            // media types of the resources to fetch; empty for all
 	Collections   []string            // fetch only resources with a link to one of these collections (1.1 §14.7); empty for all
 	Profiles      []string            // fetch only resources with a link to one of these profiles (1.1 §14.5); empty for all
-	WithMetadata  bool                // also fetch metadata about the chosen resources; then Profiles applies to metadata only
-	Where         Selector            // fetch only resources chosen by a record that describes them (1.1 §14.5); nil for all
-	Accept        []string            // media types of resources with alternates, best first (1.1 §14.3); empty for the resource as listed
+	WithMetadata  bool                // also fetch the metadata records of the chosen resources; then Profiles applies only to these records
+	Where         Selector            // fetch only resources whose metadata record it selects (1.1 §14.5); nil for all
+	Accept        []string            // media types of alternate representations to fetch, best first (1.1 §14.3); empty for the resource as listed
 	Workers       int                 // maximum number of concurrent transfers; 0 for 4
 	Quick         bool                // Audit does not read files that the Mirror reports as Untouched
 	ReadOnly      bool                // Audit writes nothing to the Mirror
@@ -68,10 +68,10 @@ type Destination struct {
 	// again, the same changes may be passed again. Passed may be nil.
 	Passed func(*harvest.ChangeEntry)
 
-	Observe func(Event) // called with events, from several goroutines at once; may be nil
+	Observe func(Event) // receives events, from several goroutines at once; may be nil
 }
 
-// Prefer selects lists or dumps if a Source offers both. "" selects the cheaper kind.
+// Prefer selects lists or dumps if a Source offers both. "" selects what costs less.
 type Prefer string
 
 // These are the preferences.
@@ -84,14 +84,14 @@ const (
 type Event struct {
 	Kind    EventKind
 	Set     string
-	Action  Action // the action of EventBegun, EventTransferred, EventDone or EventFailed
+	Action  Action // action of an EventBegun, EventTransferred, EventDone or EventFailed
 	Path    string
 	Bytes   int64
-	Verdict Verdict            // the verdict of an EventVerdict
-	Again   bool               // set if this is the verdict after a repair, the second one for the resource
-	Err     error              // error of EventTransferred or EventFailed; for an EventVerdict the difference found, or why the comparison was impossible
-	Text    string             // the sentence of an EventNote
-	Quirk   resourcesync.Quirk // quirk (known deviation from the standard) that an EventNote is about; 0 if it is about none
+	Verdict Verdict            // verdict of an EventVerdict
+	Again   bool               // set if this is the second verdict for the resource, after the repair
+	Err     error              // error of an EventTransferred or EventFailed; for an EventVerdict the difference, or why the comparison was impossible
+	Text    string             // sentence of an EventNote
+	Quirk   resourcesync.Quirk // deviation from the standard that an EventNote reports; 0 if there is none
 	Plan    *SetPlan
 }
 
@@ -100,13 +100,13 @@ type EventKind string
 
 // These are the kinds of events.
 const (
-	EventPlanned     EventKind = "planned"     // a set is planned
+	EventPlanned     EventKind = "planned"     // a set was planned
 	EventBegun       EventKind = "begun"       // the transfer of an action has started
 	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows when the batch is committed
-	EventDone        EventKind = "done"        // the bytes of an action are verified, and its batch is committed or is being committed
+	EventDone        EventKind = "done"        // the bytes are verified, and their batch is committed or is being committed
 	EventFailed      EventKind = "failed"      // an action failed; the run continues
 	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
-	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text contains the way and the result
+	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text has the way and the result
 	EventVerdict     EventKind = "verdict"     // Audit judged one resource
 )
 
@@ -124,8 +124,6 @@ func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
 	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
-// client returns the Client for requests to the Source. If the Mirror has a cache of
-// documents, the Client uses that cache.
 func (d *Destination) client() *fetch.Client {
 	if d.Mirror != nil && !d.Client.HasCache() {
 		if c := d.Mirror.Documents(); c != nil {
@@ -135,14 +133,14 @@ func (d *Destination) client() *fetch.Client {
 	return d.Client
 }
 
-// reader returns a reader of the Source's documents. It reads documents only from the
-// Source's own origin and from origins that the user allowed.
+// The reader reads documents only from the Source's own origin and from origins that
+// the user allowed.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
 		MaxChanges: cmp.Or(max(d.MaxChanges, 0), harvest.DefaultMaxChanges),
 		Tell: func(q resourcesync.Quirk, set, text string) {
-			if sc.told.once(set, text) {
+			if sc.told.isNew(set, text) {
 				d.quirk(q, set, text)
 			}
 		},
@@ -157,8 +155,6 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return r
 }
 
-// discover finds the requested sets of the Source, and the scope of this run: which
-// resources it handles.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
 	filter, err := d.newFilter()
 	if err != nil {
@@ -190,9 +186,8 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// blocked returns the error for a Source that was not found. If the mirror holds
-// resources, and an HTML page came in place of a document of the Source, the error
-// concerns the page, since the Source may only be blocked for a time.
+// blocked reports an HTML page that came in place of a document of a known Source,
+// since a firewall or an outage may show such a page for a time.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -211,8 +206,8 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	return err
 }
 
-// sourceURI returns the URI that identifies a Source: its Source Description if there
-// is one, else its only set.
+// sourceURI returns the URI of the Source Description, or without one the URI of the
+// only set.
 func sourceURI(src *discover.Source) string {
 	if src.Description != "" {
 		return src.Description
@@ -220,29 +215,27 @@ func sourceURI(src *discover.Source) string {
 	return src.Sets[0].URI
 }
 
-// scope contains the origins, filters and settings that decide which resources a run
-// handles.
+// scope decides which resources a run handles.
 type scope struct {
 	origins map[string]bool
 	filter  *filter
-	selects func(record resourcesync.Link) (bool, error) // Where.Selects, or nil if every resource is chosen
+	selects func(record resourcesync.Link) (bool, error) // nil if every resource is chosen
 	strict  bool
-	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
+	moment  time.Time // past moment of the mirror; zero for the present
 	told    toldOnce
 }
 
-// toldOnce is the set of notes that were already reported. It prevents repetition,
-// because a run may read a document several times.
+// toldOnce prevents that notes are repeated, because a run may read a document several
+// times.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
 
-// maxTold is the maximum number of remembered notes; further notes may be repeated.
+// maxTold limits the remembered notes. Further notes may be repeated.
 const maxTold = 10_000
 
-// once reports whether a note is new, and remembers it.
-func (t *toldOnce) once(set, text string) bool {
+func (t *toldOnce) isNew(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))
@@ -253,10 +246,10 @@ func (t *toldOnce) once(set, text string) bool {
 	return !known
 }
 
-// Skip is the reason why a listed resource is left out.
+// Skip is the reason why a run left out a resource that the Source lists.
 type Skip string
 
-// These are the reasons for a Skip.
+// These are reasons for a Skip.
 const (
 	SkipOrigin      Skip = "of another origin"
 	SkipUnsupported Skip = "not an http or https URI"
@@ -273,8 +266,8 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// represent replaces w by its preferred alternate representation if Accept is set. It
-// returns false if w has no accepted representation.
+// represent replaces w by its preferred alternate representation. It returns false if
+// none is accepted.
 func (s *scope) represent(w *harvest.Resource) bool {
 	if len(s.filter.accept) == 0 {
 		return true
@@ -283,10 +276,9 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether the run handles the resource w. If not, it returns the reason,
-// and for SkipOrigin also the origin that would have to be allowed. If gone is set, w
-// is a deletion. A deletion has no links or digests, so the filters by links and
-// digests do not apply.
+// admit decides whether the run handles w, or, if gone is set, the deletion of w. A
+// deletion has no links or digests, so the filters by links and digests do not apply.
+// For SkipOrigin, admit returns the origin to allow.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

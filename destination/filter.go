@@ -13,9 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// choice returns an identifier of the filters and other settings that select resources.
-// If it differs from that of an earlier run, resources that the earlier run left out
-// may be selected now.
+// choice returns an identifier of the settings that select resources. If it differs
+// from that of an earlier run, resources that the earlier run left out may be selected
+// now.
 func (d *Destination) choice() string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	text := fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
@@ -33,13 +33,12 @@ func (d *Destination) choice() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// filter selects resources by the path of their URI, by media type and by their links.
 type filter struct {
 	include, exclude      *glob.Set
 	types                 []string
 	collections, profiles []string // URIs
 	withMetadata          bool
-	accept                []string // media types of representations in order of preference
+	accept                []string // media types of alternate representations, in order of preference
 }
 
 // GlobError means that a pattern of Include or Exclude is invalid.
@@ -56,10 +55,9 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether the filter selects a resource, whose path is the decoded path
-// of its URI. If gone is set, the resource is deleted, and admits reports whether its
-// deletion is selected. A resource with unknown links passes the filters by links,
-// because leaving it out would be a guess.
+// admits reports whether the filter selects a resource, or, if gone is set, its
+// deletion. A resource with unknown links passes the filters by links, because leaving
+// it out would be a guess.
 func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	included, excluded := f.paths(path)
 	chosen := included && !excluded && f.typed(w.Type)
@@ -86,15 +84,13 @@ func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	return chosen || slices.ContainsFunc(metadata, f.describes)
 }
 
-// paths reports whether a path is included, and whether it is excluded.
 func (f *filter) paths(path string) (included, excluded bool) {
 	path = strings.TrimPrefix(path, "/")
 	excluded = f.exclude.Match(path, false)
 	return f.include.Empty() || f.include.Match(path, false), excluded
 }
 
-// typed reports whether a media type passes the filter. A resource of unknown type
-// passes, because leaving it out would be a guess.
+// A resource of unknown type passes, because leaving it out would be a guess.
 func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true
@@ -102,8 +98,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes reports whether a "describes" link of metadata leads to a resource that
-// passes the filter. It judges by the path of the URI and the type in the link.
+// describes judges the described resource by the path of its URI and by the media type
+// in the "describes" link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {
@@ -113,16 +109,12 @@ func (f *filter) describes(l resourcesync.Link) bool {
 	return included && !excluded && f.typed(l.Type)
 }
 
-// leadsTo reports whether one of the links has the given relation and one of the URIs.
-// It returns true if there are no URIs.
 func leadsTo(links []resourcesync.Link, rel string, uris []string) bool {
 	return len(uris) == 0 || slices.ContainsFunc(links, func(l resourcesync.Link) bool {
 		return l.Rel == rel && slices.Contains(uris, l.Href)
 	})
 }
 
-// tellUnmatched reports patterns that matched no resource, after all resources were
-// examined.
 func (d *Destination) tellUnmatched(f *filter) {
 	for name, set := range map[string]*glob.Set{"include": f.include, "exclude": f.exclude} {
 		for _, pattern := range set.Unmatched() {

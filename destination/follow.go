@@ -15,14 +15,13 @@ import (
 
 // Change is a change of a resource at the Source.
 type Change struct {
-	Set              string              // URI of the Capability List of the set
+	Set              string              // URI of the set's Capability List
 	Change           resourcesync.Change // created, updated or deleted
 	harvest.Resource                     // the resource after the change; for a deletion only its URI and time
 }
 
-// GapError means that the Change Lists of a set do not contain all changes after a
-// moment. Then all resources must be read, which Changes does if called with the zero
-// time.
+// GapError means that the Change Lists of a set do not contain all changes since a
+// moment. Then all resources must be read: call Changes with the zero time.
 type GapError struct {
 	Set   string
 	Since time.Time
@@ -33,21 +32,21 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the changes of %s since %s are not all known: %s", e.Set, e.Since.UTC().Format(time.RFC3339Nano), e.Why)
 }
 
-// Changes yields the changes at a Source after a moment, for programs with their own
-// store. It uses neither d.Source nor d.Mirror. source is any URI of the Source. It
-// yields only the last change of each resource, and the changes of a set in the order
-// of their times (1.1 §12). It may repeat changes at the moment itself. With the zero
-// time it yields every resource as created, from the Resource List and the changes
+// Changes yields the changes at a Source since a moment, for programs with their own
+// store. It uses neither d.Source nor d.Mirror. source is any URI of the Source.
+// Changes yields only the last change of each resource, and the changes of a set in the
+// order of their times (1.1 §12). It may repeat changes at the moment itself. With the
+// zero time it yields every resource as created, from the Resource List and the changes
 // after it.
 //
-// Deletions may concern resources that were left out, because a deletion has no digest
-// for Strict, and no links for Collections, Profiles and WithMetadata.
+// Deletions may concern resources that the options leave out, because a deletion has no
+// digest for Strict, and no links for Collections, Profiles and WithMetadata.
 //
 // To continue, keep the latest Changed of each set and ask for the changes since the
 // earliest of these: a set that publishes late may still list changes from before the
 // changes of another set. A [*GapError] ends the changes of a set whose lists no longer
-// reach back. After an error the changes of other sets may follow; only without an
-// error are the changes complete. Open returns the bytes of a resource.
+// reach back. After an error the changes of other sets may follow; the changes are
+// complete only if there was no error. Open returns the bytes of a resource.
 func (d *Destination) Changes(ctx context.Context, source string, since time.Time) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		own := *d
@@ -73,8 +72,9 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 	}
 }
 
-// Open returns the bytes of a resource and verifies them by its length and digests: if
-// they differ, reading returns an error instead of io.EOF. The caller must close it.
+// Open returns the bytes of a resource. Reading returns an error instead of io.EOF if
+// the bytes do not match the length or a digest of the resource. The caller must close
+// it.
 func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadCloser, error) {
 	resp, err := d.Client.Get(ctx, transfer.Request(&w))
 	if err != nil {
@@ -90,15 +90,14 @@ func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadClos
 	}{resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests), body}, nil
 }
 
-// follower yields the changes of one set.
 type follower struct {
 	scope   *scope
-	set     string // URI of the set
+	set     string
 	yield   func(Change, error) bool
 	skipped Counts
 }
 
-// errEnough means that the loop over the changes was left early.
+// errEnough means that the caller left the loop over the changes.
 var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time) error {
@@ -115,7 +114,7 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 		case !found.Reaches:
 			return &GapError{f.set, since, found.Why}
 		}
-		for c, err := range ch.All() { // changes outside packages come in the order of their times
+		for c, err := range ch.All() { // changes that do not come from packages are in the order of their times
 			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
 				err = f.tell(c.Change, &c.Resource)
 			}
@@ -133,7 +132,6 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 	}
 }
 
-// everything yields all resources.
 func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 	st, err := o.Present(ctx)
 	if err != nil {

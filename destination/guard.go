@@ -15,12 +15,12 @@ import (
 type Guard struct {
 	Before  int64 // number of earlier deletions that count towards the limit: those of the last 24 hours, or only those of this run if the user set a limit
 	Allowed int64 // number of deletions that the limit allows
-	Members int64 // number of resources in the set, of which the limit is a share
-	Doubted int64 // number of deletions that follow from a second, shorter list with the same time as the first; these are always withheld
+	Members int64 // number of resources in the set; the limit is a share of it
+	Doubted int64 // number of deletions because of a second, shorter list with the same time as the first; these are always withheld
 }
 
 // guard withholds the plan's deletions if they are too many and no person has approved
-// them. before is the number of deletions that the run has already made.
+// them.
 func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	if pl.Deleted == 0 {
 		return nil
@@ -49,8 +49,6 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// hold withholds the plan's deletions if the loss exceeds the limit for a set with the
-// given number of members.
 func (pl *planner) hold(l guard.Loss, members int64) {
 	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
@@ -60,9 +58,8 @@ func (pl *planner) hold(l guard.Loss, members int64) {
 
 // watch withholds the plan's deletions if they exceed the limit together with the set's
 // losses of the last 24 hours. The limit is a share of the members at the beginning of
-// these 24 hours, or of all members since then. A resource whose content has only moved
-// to another URI is not lost, but watch looks for such resources only if the limit is
-// exceeded.
+// these 24 hours, or of all members since then. watch looks for resources whose content
+// only moved to another URI, which are not lost, only if the limit is exceeded.
 func (pl *planner) watch(ctx context.Context) error {
 	w, err := pl.d.Mirror.Losses(ctx, pl.Set)
 	if err != nil {
@@ -81,8 +78,6 @@ func (pl *planner) watch(ctx context.Context) error {
 	return nil
 }
 
-// weighing counts the members that a set loses by a plan and has lost in the time
-// before it.
 type weighing struct {
 	pl *planner
 	guard.Weighing
@@ -110,7 +105,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 }
 
 // touch adds the keys of the members whose bytes the plan deletes or replaces to
-// touched, and those that it deletes to deleted.
+// touched.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
@@ -132,9 +127,8 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// planned counts the deletions of the plan. Members that joined within the last 24
-// hours are counted separately, up to guard.MaxMoved of them; any others are counted as
-// old members.
+// Members that joined the set within the last 24 hours are counted separately, up to
+// guard.MaxMoved of them. Further ones are counted as old members.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {
@@ -156,8 +150,8 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// forgetMoved does not count a deleted resource as lost if its content still exists: an
-// unchanged member has the same content, or the plan copies it to another URI.
+// A deleted resource is not lost if its content still exists: an unchanged member has
+// the same content, or the plan copies the content to another URI.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
 	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {

@@ -11,24 +11,23 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes after the cursor, and the retries of earlier runs.
 func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served
 	old := ch.Span().Old(pl.d.applied(cur, ch.Served).UpTo(cur.At))
 	pl.doubted = ch.Early || ch.Jumbled
-	if err := pl.due(ctx, ch); err != nil {
+	if err := pl.planDue(ctx, ch); err != nil {
 		return err
 	}
 	for batch, err := range spool.Batches(ch.All(), lookupBatch) {
 		if err != nil {
 			return err
 		}
-		if err := pl.changed(ctx, batch, old); err != nil {
+		if err := pl.planChanges(ctx, batch, old); err != nil {
 			return err
 		}
 	}
-	if err := pl.settle(ctx); err != nil {
+	if err := pl.askQuestions(ctx); err != nil {
 		return err
 	}
 	pl.dispatch()
@@ -38,28 +37,28 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	}
 	alone := cur.Alone
 	if !old {
-		alone = alone.and(pl.Skipped)
+		alone = alone.plus(pl.Skipped)
 	}
-	for s, n := range cur.Alone.each() {
+	for s, n := range cur.Alone.bySkip() {
 		pl.skipMany(s, n)
 	}
 	if pl.Partial != nil {
 		return nil
 	}
 	next := cur
-	if !old { // changes that are older than the applied state do not move the cursor
+	if !old { // changes that are older than the mirror's state do not move the cursor
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // cursors of earlier versions of the program have no Baseline
+		next.Baseline = ch.Served // earlier versions of the program wrote cursors without a Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		// if only the time at which the index was requested is new, the cursor does not
-		// move
+		// If nothing is new but the time at which the index was requested, the cursor does
+		// not move.
 		next.Asked = cur.Asked
 	}
 	if pl.stays {
@@ -73,9 +72,9 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// due plans the resources whose bytes were missing or wrong in an earlier run or an
-// audit. It leaves out those with a change in the Change List, which is planned anyway.
-func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
+// planDue plans the resources whose bytes were missing or wrong in an earlier run or an
+// audit, unless the Change List has a change of the resource.
+func (pl *planner) planDue(ctx context.Context, ch *harvest.Changes) error {
 	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
 		if err != nil {
 			return err
@@ -91,9 +90,7 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// changed plans the actions for a batch of changes. If old is set, the changes are
-// older than the applied state.
-func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
+func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {
 		return err
@@ -108,7 +105,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 		case gone && !h.Member && !pl.remembers(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // some changes could not be read, and the resource may have been created again in one of them
+			pl.Same++ // a document could not be read, and it may report that the resource was created again
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
@@ -121,8 +118,8 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 	return nil
 }
 
-// remembers reports whether to record the deletion of a resource that the mirror does
-// not hold. If the mirror never held the resource, it counts the deletion as an oddity.
+// remembers decides whether to record the deletion of a resource that the mirror does
+// not hold.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
@@ -133,6 +130,6 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// lookEvery is the interval at which the cursor, with the time of the run, is written again
-// while nothing changes. By these times the mirror knows that time has passed (see Losses).
+// lookEvery is the interval at which the cursor is written again while nothing changes.
+// Its time shows the mirror that time has passed (see Losses).
 const lookEvery = 6 * time.Hour

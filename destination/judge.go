@@ -9,34 +9,31 @@ import (
 	"instep/harvest"
 )
 
-// This file decides what to do about each URI: it calls evidence.Decide with what the
-// documents say and what the mirror has recorded, and adds the resulting actions to the
-// plan.
+// This file decides what to do about each URI.
 
 // within is the largest difference between two times in whole seconds that still count
 // as equal.
 const within = 2 * time.Second
 
-// applied returns up to which list and which change a set has been applied, according
-// to its cursor. It ignores times in the future, which come from a wrong clock.
+// applied ignores times in the future, which come from a wrong clock.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest returns the time of the newest list read, except lists dated in the future.
+// newest ignores lists dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
 
-// known is what the mirror knows about a set from its cursor and the newest list read.
-// If no later change is recorded for a resource, that list decides: a held resource
-// existed at its time, and one that is not held did not.
+// known is what the mirror knows about a set. If no later change is recorded for a
+// resource, the newest list decides: a resource in the mirror existed at the time of
+// that list, and any other resource did not.
 type known struct {
 	Cursor
-	followed bool      // the set has a Cursor
-	whole    bool      // every resource that earlier runs left out is also left out by this run
-	until    time.Time // latest possible time of a list without a stated time; zero if there was none
+	followed bool      // the mirror has a cursor for the set
+	whole    bool      // this run leaves out every resource that earlier runs left out
+	until    time.Time // latest possible time of a Resource List that does not state its time; zero if there was none
 }
 
 func (d *Destination) known(ctx context.Context, set string) (k known, err error) {
@@ -48,9 +45,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside returns k for the comparison with a list that states no time. latest is the
-// latest possible time of that list. If latest is not before k.until, the list is
-// itself the newest evidence, and k.until is cleared.
+// beside returns k for a comparison with a list that does not state its time. If the
+// list may be as late as k.until, it is itself the newest evidence, and beside clears
+// k.until.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -58,18 +55,15 @@ func (k known) beside(latest time.Time) known {
 	return k
 }
 
-// silent returns the name under which a mirror stores the latest possible time of lists
-// that state no time. It is stored apart from the cursor, because runs that do not move
-// the cursor also apply such lists.
+// silent returns the name under which a mirror stores the latest possible time of the
+// lists that do not state their time. The cursor cannot store it, because runs that do
+// not move the cursor also apply such lists.
 func silent(set string) string { return "silent lists " + set }
 
-// silentUntil returns the latest possible time of the applied lists that state no time;
-// zero if there was no such list.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
 	return recallTime(ctx, d.Mirror, silent(set))
 }
 
-// recallTime returns the time that a mirror stores under a name; zero if there is none.
 func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
 	text, ok, err := m.Recall(ctx, name)
 	if err != nil || !ok {
@@ -82,8 +76,7 @@ func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
 	return at, nil
 }
 
-// keepSilent stores the latest possible time of a list without a stated time before the
-// run applies anything of that list.
+// keepSilent is called before the run applies anything of the list.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {
@@ -92,15 +85,13 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	return d.Mirror.Remember(ctx, silent(sp.Set), sp.silent.UTC().Format(time.RFC3339Nano))
 }
 
-// evidenceOf converts the mirror's record of a URI, and what is known about its set, to
-// evidence for the package evidence.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if h.Member { // a list that states no time, and may be as late as k.until, may have contained the member
+	if h.Member { // a list that does not state its time may have contained the member, and may be as late as k.until
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -115,7 +106,6 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// evidenceBeside is evidenceOf for the comparison with a statement of the given kind.
 // If an earlier run left a member out, the newest list contained that member, perhaps
 // with other bytes. Then the list is evidence against a deletion, but not against other
 // bytes.
@@ -126,12 +116,11 @@ func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, serve
 	return d.evidenceOf(h, k, served)
 }
 
-// listed returns a statement of the given kind by a list of the given time.
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
 
-// match compares the mirror's record of the held bytes with the Source's description,
+// match compares the mirror's record of the bytes with the Source's description,
 // without reading the bytes. If the Source gives no digest, match compares the lastmod.
 // A lastmod proves nothing if the bytes arrived so soon after it that they may be of an
 // older version.
@@ -141,7 +130,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 		return evidence.Untied
 	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
 		return w.Beside(h.Length, h.Digests)
-	// the held bytes are those of another representation of the resource
+	// the mirror holds the bytes of another representation of the resource
 	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI):
 		return evidence.Differs
 	}
@@ -150,7 +139,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 
 func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	since := h.Came
-	if !h.Told { // the description comes from a list, and the bytes arrived after the list was made
+	if !h.Told { // the description comes from a list, and the bytes arrived after that list was made
 		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
@@ -162,16 +151,13 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	return evidence.Untied
 }
 
-// word is what the documents say about one URI.
 type word struct {
 	evidence.Statement
-	want *harvest.Resource // the resource as described; for a deletion only its URI and time are set
-	or   *harvest.Resource // a second description, of which it is unknown whether it is older or newer; may be nil
+	want *harvest.Resource // the described resource; for a deletion only its URI and time are set
+	or   *harvest.Resource // a second description, which may be older or newer; may be nil
 	from harvest.Location
 }
 
-// judge decides what to do about w, given the mirror's record h of the same URI, and
-// adds the resulting actions to the plan.
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
 		pl.odd.compareProofs(h, w.want)
@@ -184,7 +170,6 @@ func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	return pl.do(ctx, d, w.want, w.from, h)
 }
 
-// do adds the action for a decision to the plan.
 func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resource, from harvest.Location, h *Held) error {
 	switch d {
 	case evidence.Keep:

@@ -16,12 +16,11 @@ var (
 	ErrMaxTime     = errors.New("the run has reached its time limit (MaxTime)")
 )
 
-// budget contains the limits of a run and what the run has used of them.
 type budget struct {
-	most  int64            // maximum number of bytes of resources; 0 for no limit
-	until time.Time        // end of the run; zero for no limit
-	now   func() time.Time // returns the current time
-	begun atomic.Int64     // number of bytes in started transfers; a transfer of unknown length is counted when it is complete
+	most  int64     // maximum number of bytes to transfer in the run; 0 for no limit
+	until time.Time // time at which the run ends; zero for no limit
+	now   func() time.Time
+	begun atomic.Int64 // number of bytes in started transfers, and in completed transfers whose length was unknown before
 }
 
 func (d *Destination) budget() *budget {
@@ -32,8 +31,7 @@ func (d *Destination) budget() *budget {
 	return b
 }
 
-// take counts the bytes of an action before its transfer starts. If the run has reached
-// a limit, it returns the error of that limit, and the transfer must not start.
+// take is called before a transfer starts. After an error the transfer must not start.
 func (b *budget) take(a *Action) error {
 	if a.Kind != Fetch {
 		return nil
@@ -50,7 +48,6 @@ func (b *budget) take(a *Action) error {
 	return nil
 }
 
-// came counts the n bytes of a completed transfer whose length was unknown before.
 func (b *budget) came(w *harvest.Resource, n int64) {
 	if !w.Length.Known() {
 		b.begun.Add(n)

@@ -13,7 +13,7 @@ import (
 	"instep/transfer"
 )
 
-// Held is a mirror's record of one URI, with its membership in one set.
+// Held is a mirror's record of one URI and its membership in one set.
 type Held struct {
 	URI      string // "" if the mirror does not know the URI
 	Path     string // path of the bytes, for display
@@ -23,18 +23,18 @@ type Held struct {
 	Type     string
 	Verified bool // the bytes were verified against a length or a digest of the Source
 
-	Proof resourcesync.Algorithm // strongest digest of the Source that verified the bytes when they were stored; "" if unknown
+	Proof resourcesync.Algorithm // strongest digest of the Source that verified the stored bytes; "" if unknown
 	Stamp string                 // value by which Mirror.Untouched recognises unchanged bytes
 
 	Member  bool                  // the URI belongs to the requested set
-	LastMod resourcesync.Datetime // the lastmod in the Source's latest description
+	LastMod resourcesync.Datetime // "lastmod" in the Source's latest description
 	Changed time.Time             // time of the last change or list applied to the resource; an older list never replaces or deletes the resource
-	Told    bool                  // set if Changed is the time of a change; otherwise it is the time of a list
-	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
-	Came    time.Time             // arrival time of the bytes by their server's clock; zero if unknown or not needed
+	Told    bool                  // set if Changed is the time of a change, and not of a list
+	Until   time.Time             // latest possible time of a change for which Changed is only the earliest possible time; else zero
+	Came    time.Time             // time at which the bytes arrived, by their server's clock; zero if unknown or not needed
 	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
-	Due     string                // the reason why the bytes must be fetched again; "" if they need not be
-	Wanted  harvest.Resource      // the Source's last description of the resource, if Due is set
+	Due     string                // reason why the bytes must be fetched again; "" if they need not be
+	Wanted  harvest.Resource      // the Source's latest description of the resource, if Due is set
 
 	Remainder harvest.Remainder // links and other attributes that the Source gave for the stored bytes
 }
@@ -42,52 +42,55 @@ type Held struct {
 // Cursor records how far a set has been followed (1.1 §12.1). It never moves back.
 type Cursor struct {
 	harvest.Position
-	Looked   time.Time // time, by our clock, of the run that moved the cursor; renewed every 6 hours without changes
-	Listed   time.Time // time of the newest Resource List or Resource Dump that was read (its at attribute)
-	Sure     time.Time `json:",omitzero"` // the newest earlier Listed that is not in the future, if Listed is in the future by our clock
-	Baseline time.Time // time of the last baseline by the Source's own clock; zero if unknown
-	Alone    Alone     // the numbers of resources left out since the last baseline, against the caller's wish
-	Silent   bool      `json:",omitzero"` // set if the newest list stated no time; such a list is read again in each run
-	Scope    string    // identifier of the filters that left resources out; "" if none were left out
+	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours without changes
+	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
+	Sure     time.Time `json:",omitzero"` // time of an earlier list, if Listed is in the future by our clock
+	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
+	Alone    Alone     // numbers of resources left out since the last baseline although no filter excludes them
+	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
+	Scope    string    // identifier of the filters that left resources out; "" if they left none out
 }
 
-// ahead reports whether the mirror's state of a resource is later than the cursor,
-// because a run applied it without moving the cursor.
+// ahead reports whether a run applied a state of a resource without moving the cursor
+// as far.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }
 
-// Alone contains the numbers of resources that were left out although no filter of the
+// Alone has the numbers of resources that were left out although no filter of the
 // caller excludes them: because of their origin, their URI, or the lack of a strong
 // digest. The mirror does not have them, or has older bytes, until the options change
 // or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
-func (a Alone) and(skipped map[Skip]int64) Alone {
+func (a Alone) plus(skipped map[Skip]int64) Alone {
 	return Alone{a.Origin + skipped[SkipOrigin], a.Unsupported + skipped[SkipUnsupported], a.Weak + skipped[SkipWeak]}
 }
 
-func (a Alone) each() map[Skip]int64 {
+func (a Alone) bySkip() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
 // ScopeRestored is the Scope that a Mirror writes into a Cursor after restoring earlier
-// states. It equals the identifier of no filters, so the next run compares everything.
+// states. It differs from every identifier of filters, so the next run compares
+// everything.
 const ScopeRestored = "restored"
 
-// covers reports whether the filters with the identifier choice leave out every
-// resource that earlier runs left out.
+// covers reports whether the filters with the given identifier leave out every resource
+// that earlier runs left out.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
-// Mirror is a held copy of one Source. The package instep/mirror stores it in a
-// directory; a harvester with its own store implements this interface. A Mirror may
-// also implement transfer.Parts and Adopter. A Mirror that wraps another one has a
-// method Unwrap() Mirror, so that those optional interfaces are found.
+// Mirror is a copy of one Source. The package instep/mirror stores it in a directory; a
+// harvester with its own store implements this interface. A Mirror may also implement
+// transfer.Parts and Adopter. A Mirror that wraps another one has a method Unwrap()
+// Mirror, so that those optional interfaces are found.
 //
-// All methods are safe for concurrent use. set is the URI of a Capability List.
+// All methods are safe for concurrent use. The parameter set is the URI of a Capability
+// List.
 type Mirror interface {
-	// Bind records the Source of the mirror at the first call. A later call with
-	// another Source returns an error. URI, origin and sets together identify a Source.
+	// Bind records the Source of the mirror at the first call. A later call with another
+	// Source returns an error. The URI, the origin and the sets together identify a
+	// Source.
 	Bind(ctx context.Context, source, origin string, sets ...string) error
 	// Sets returns the URIs of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
@@ -98,23 +101,21 @@ type Mirror interface {
 	// Remember stores a value of at most 64 KiB under a name; "" deletes it.
 	Remember(ctx context.Context, name, value string) error
 
-	// Lookup returns the record of each URI, in the order of uris, and the zero Held
-	// for an unknown URI. Callers pass at most 1,000 URIs at once.
+	// Lookup returns the record of each URI, in the order of uris. For an unknown URI it
+	// returns the zero Held. Callers pass at most 1,000 URIs.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open opens the stored bytes of a result of Lookup or Members. They can be read
-	// until ctx ends. Open returns fs.ErrNotExist if the bytes do not exist or have
+	// Open opens the stored bytes of a record that Lookup or Members returned. They can be
+	// read until ctx ends. Open returns fs.ErrNotExist if the bytes do not exist or have
 	// moved since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
 	// Untouched reports whether the stored bytes of a resource are unchanged, as far as
-	// that is known without reading them. It returns fs.ErrNotExist if they do not
-	// exist.
+	// that is known without reading them. If they do not exist, it returns fs.ErrNotExist.
 	Untouched(ctx context.Context, h *Held) (bool, error)
-	// FindContent finds a resource, of any set, whose stored bytes have this digest
+	// FindContent finds a resource, in any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
-	// Members yields all members of a set in ascending order of the
-	// [resourcesync.KeyOf] of their URIs. Like Due, it may leave Told, Until and Came
-	// unset.
+	// Members yields all members of a set in ascending order of the [resourcesync.KeyOf]
+	// of their URIs. Like Due, it may leave Told, Until and Came unset.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Count returns the number of members of a set.
 	Count(ctx context.Context, set string) (int64, error)
@@ -131,19 +132,19 @@ type Mirror interface {
 	// Approved reports whether the plan with this hash was approved and the approval is
 	// still valid.
 	Approved(ctx context.Context, hash string) (bool, error)
-	// Begin starts a batch of changes. One batch may be filled while another commits;
-	// the caller commits one at a time.
+	// Begin starts a batch of changes. One batch may be filled while another commits; the
+	// caller commits one at a time.
 	Begin(ctx context.Context) (Batch, error)
 }
 
 // Losses are the members of a set that were deleted within a window: the last 24 hours,
-// or longer if a clock that was changed leaves this in doubt. In a younger mirror the
-// window begins when the set was completely in step for the first time.
+// or longer if a changed clock makes that uncertain. In a younger mirror the window
+// begins when the set was in step for the first time.
 type Losses struct {
 	Members int64                              // number of members of the set when the window began
 	Lost    int64                              // number of members deleted in the window, except those deleted with Consent or added again
 	Each    iter.Seq2[Loss, error]             // the deleted members that Lost counts; nil if there are none
-	Joined  iter.Seq2[resourcesync.Key, error] // keys of the members that were added in the window and not deleted or restored since, in ascending order; may be nil
+	Joined  iter.Seq2[resourcesync.Key, error] // keys of the members that were added in the window and are neither deleted nor restored, in ascending order; may be nil
 }
 
 // Loss is a deleted member.
@@ -152,14 +153,14 @@ type Loss struct {
 	Old    bool                // the resource was a member when the window began
 }
 
-// ErrOccupied is returned by Put and Copy (wrapped, with the path) if another file is
-// in the place where the bytes belong, and the mirror did not store that file. The
-// mirror never replaces such a file; the resource fails and the run continues.
+// ErrOccupied is returned by Put and Copy (wrapped, with the path) if the path of the
+// bytes has a file that the mirror did not store. The mirror never replaces such a
+// file; the resource fails and the run continues.
 var ErrOccupied = errors.New("occupied by a file that the mirror did not store")
 
 // ErrStale is returned by Put, Copy and Mark (wrapped) if the mirror already holds a
-// newer state of the resource in the set. The held state stays. A held state with a
-// time in the future does not count as newer ([evidence.ToCome]).
+// newer state of the resource in the set, which then stays. A state with a time in the
+// future does not count as newer ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 
 // ErrNotHeld is returned by Mark (wrapped) if the mirror does not hold the described
@@ -171,43 +172,40 @@ var ErrNotHeld = transfer.ErrNotHeld
 var ErrNoPlace = errors.New("the mirror has no valid path for it")
 
 // Batch collects changes to a mirror. No change is visible through the Mirror before
-// Commit, and all changes are durable when Commit has returned nil: first the bytes,
-// then, in one transaction, the records and the cursor. After an error of Commit each
-// URI has either its old or its new bytes, complete, and the same changes may be
-// applied again.
+// Commit. When Commit has returned nil, all changes are durable: first the bytes, then,
+// in one transaction, the records and the cursor. After an error of Commit each URI has
+// either its old or its new bytes, complete, and the same changes may be applied again.
 //
 // Put, PutPart, Copy and Adopt may be called concurrently with each other; other
 // methods may not.
 type Batch interface {
-	// Expect announces at most 1,000 resources of a set, so that the batch looks them
-	// up together. Nobody else may change them until the batch has been committed.
+	// Expect announces at most 1,000 resources of a set, so that the batch can look them
+	// up together. Only this batch may change them until it is committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	transfer.Store
-	// Adopt takes over the file at the given path, found by Adopter.Stray, as the bytes
-	// of w, without copying it. If the file does not have these bytes, Adopt returns
-	// ErrNotHeld and does not touch the file. It is called only if the Mirror is an
-	// Adopter.
+	// Adopt takes over the file at the given path, found by Adopter.Stray, as the bytes of
+	// w, without copying it. If the file has other bytes, Adopt returns ErrNotHeld and
+	// does not touch the file. It is called only if the Mirror is an Adopter.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
-	// Copy puts the stored bytes of another URI, and verifies them again; see Put.
+	// Copy puts the stored bytes of another URI, like Put, and verifies them again.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
-	// Mark makes a URI a member of set with the state w if its stored bytes are those
-	// of w. It does not touch the bytes. It returns ErrNotHeld if there are no bytes or
-	// other bytes.
+	// Mark makes a URI a member of set with the state w if its stored bytes are those of
+	// w. It does not touch the bytes. If the mirror has no bytes or other bytes, Mark
+	// returns ErrNotHeld.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records the reason why the bytes of w.URI must be fetched again. Bytes that
-	// are already stored stay.
+	// Due records the reason why the bytes of w.URI must be fetched again. Bytes that are
+	// already stored stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
-	// Delete removes a URI from the given set. When no set contains the URI any more,
-	// the bytes move to the trash. If a change reported the deletion, moment is its
-	// time, and the mirror stores it as Held.Gone, even for a URI that is not a member.
-	// Otherwise moment is zero.
+	// Delete removes a URI from the given set. When no set contains the URI any more, the
+	// bytes move to the trash. If a change reported the deletion, moment is its time, and
+	// the mirror stores it as Held.Gone, even for a URI that is not a member. Otherwise
+	// moment is zero.
 	Delete(ctx context.Context, set, uri string, moment time.Time) error
-	// Consent records that a person has consented to the deletions in the batch, so
-	// that they do not count as Losses.
+	// Consent records that a person has consented to the deletions in the batch, so that
+	// they do not count as Losses.
 	Consent()
-	// Sync makes everything put so far durable, so that Commit has less to do. Another
-	// batch may commit meanwhile. After an error of Sync this batch must not be
-	// committed.
+	// Sync makes the bytes put so far durable, so that Commit has less to do. Another
+	// batch may commit meanwhile. After an error of Sync this batch must not be committed.
 	Sync(ctx context.Context) error
 	// Commit makes the batch durable and moves the cursor of a set unless move is nil.
 	Commit(ctx context.Context, move *CursorMove) error
@@ -223,10 +221,10 @@ type CursorMove struct {
 
 // Adopter is a Mirror that can take over existing files that it did not store.
 type Adopter interface {
-	// Stray finds a file that may contain the bytes of w: at the path for the bytes, or
-	// at a path where other mirroring programs would have stored them. h is the result
-	// of Lookup for w.URI. Name and size are enough evidence, because Batch.Adopt
-	// verifies the bytes.
+	// Stray finds a file that may contain the bytes of w: at the mirror's path for them,
+	// or at a path where other mirroring programs would have stored them. h is the result
+	// of Lookup for w.URI. Name and size are enough evidence, because Batch.Adopt verifies
+	// the bytes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 

@@ -12,21 +12,16 @@ import (
 	"instep/transfer"
 )
 
-// This file transfers the bytes that the actions of a plan need.
-
 func (d *Destination) transport() *packages.Transport {
 	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.parts(), Tell: d.quirk}
 }
 
-// parts returns the Mirror's store for the received parts of large transfers that were
-// interrupted; nil if it has none.
 func (d *Destination) parts() transfer.Parts {
 	parts, _ := optional[transfer.Parts](d.Mirror)
 	return parts
 }
 
-// members yields the members of packages from which the plan's actions take their
-// bytes, in the order of the packages.
+// members yields the members in the order of the packages.
 func (s *SetPlan) members() iter.Seq2[packages.Member, error] {
 	return func(yield func(packages.Member, error) bool) {
 		for a, err := range s.Actions() {
@@ -41,12 +36,9 @@ func (a *Action) member() packages.Member {
 	return packages.Member{Package: a.Package, Path: a.Member, Want: a.Want}
 }
 
-// packaged reports whether the bytes of an action are in a package.
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// transfer obtains the bytes of one resource, verifies them and puts them into a batch.
-// If the action should copy or adopt local bytes and this fails, transfer fetches the
-// bytes instead.
+// transfer fetches the bytes if an action to copy or adopt local bytes fails.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.fromHere(ctx, b, a); done {
@@ -63,7 +55,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 		return 0, err
 	}
 	if !r.sp.Moment.IsZero() {
-		return r.asThen(ctx, b, a)
+		return r.fetchPast(ctx, b, a)
 	}
 	if n, done, err := r.fromPatches(ctx, b, a); done {
 		return n, err
@@ -71,8 +63,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// fromHere puts the local bytes of a Copy or an Adopt into a batch. If they are not the
-// expected bytes, done is false, and the action becomes a fetch.
+// fromHere turns the action into a fetch if the local bytes are not the expected ones.
 func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
@@ -91,12 +82,11 @@ func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, don
 	return 0, false, nil
 }
 
-// fromPackage extracts the bytes of an action from its package, verifies them and puts
-// them into a batch. If that fails because of the Source, it returns the error, and the
-// action becomes a request for the resource.
+// fromPackage turns the action into a request for the resource if the Source's package
+// is unusable.
 func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if transfer.Timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the time at which the package was made is irrelevant, since the times of the entry are exact
+		a.Want.Came = r.d.Client.Now() // the times of the entry are exact, so the time at which the package was made is irrelevant
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, transfer.Verified{Reader: body, Hashed: digested}, proved)

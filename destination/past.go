@@ -39,8 +39,7 @@ func Moment(ctx context.Context, m Mirror) (time.Time, error) {
 	return recallTime(ctx, m, pastMoment)
 }
 
-// moment returns the moment whose state the mirror holds or will hold; the zero time
-// for the present.
+// moment returns the zero time for a mirror of the present.
 func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	if d.Mirror == nil {
 		return d.At, nil
@@ -74,8 +73,7 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment stores the past moment whose state the mirror will hold, before the run
-// applies any action.
+// keepMoment is called before the run applies any action.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {
@@ -85,8 +83,6 @@ func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// state opens the state of the Source that the mirror should have: the present one, or
-// that of a past moment.
 func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	if k.scope.moment.IsZero() {
 		return k.offer.Present(ctx)
@@ -94,9 +90,7 @@ func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	return k.offer.AsOf(ctx, k.scope.moment, k.prefer != PreferList)
 }
 
-// past makes the plan for a mirror of the past, which holds the set as it was at the
-// moment in the scope.
-func (k *setPlanner) past(ctx context.Context) (*planner, error) {
+func (k *setPlanner) planPast(ctx context.Context) (*planner, error) {
 	st, err := k.state(ctx)
 	if err != nil {
 		return nil, err
@@ -105,9 +99,9 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
-// findMemento finds the memento (the stored earlier version) from which the bytes that
-// w had at the past moment are fetched. It does nothing if the bytes of w are those of
-// an alternate representation, because a memento would have other bytes.
+// findMemento finds the memento (stored earlier version) from which the bytes of the
+// past moment are fetched. If the bytes of w are those of an alternate representation,
+// a memento would have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
 	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil
@@ -128,10 +122,9 @@ func (s *scope) findMemento(w *harvest.Resource) error {
 	return nil
 }
 
-// asThen fetches the bytes that a resource had at the past moment. They come from its
-// memento (a stored earlier version), or are the present bytes if a digest proves that
-// these are the same.
-func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) {
+// fetchPast fetches a memento (stored earlier version), or the present bytes if a
+// digest proves that they are the same.
+func (r *runner) fetchPast(ctx context.Context, b Batch, a *Action) (int64, error) {
 	var failed error
 	if a.Want.Memento != "" {
 		n, err := r.fetcher.FetchMemento(ctx, b, a.Want)

@@ -9,8 +9,6 @@ import (
 	"instep/transfer"
 )
 
-// reportPatches adds the numbers of patches to the report. If patches failed, it makes
-// a note about them.
 func (r *runner) reportPatches() {
 	n, failure := r.patcher.Counts()
 	r.rep.Patches.Add(n)
@@ -20,8 +18,7 @@ func (r *runner) reportPatches() {
 	}
 }
 
-// fromPatches applies patches to the held bytes of an action's resource and puts the
-// result into a batch. done is false if the resource must be fetched whole.
+// fromPatches returns done if the resource need not be fetched whole.
 func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil
@@ -50,8 +47,6 @@ func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, 
 	return r.putPatched(ctx, b, a, made, fetched)
 }
 
-// patchesFrom returns the patches that turn the held bytes of a resource into the bytes
-// of w; nil if there are none.
 func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	if !h.Stored || len(h.Digests) == 0 {
 		return nil
@@ -59,7 +54,6 @@ func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	return w.PatchesFrom(h.Length, h.Digests)
 }
 
-// putPatched puts the patched bytes of a resource into a batch.
 func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Reader, fetched int64) (int64, bool, error) {
 	w := a.Want
 	if transfer.Timed(&w) {
@@ -73,8 +67,8 @@ func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Rea
 	return fetched, true, nil
 }
 
-// cost returns the number of bytes that must be transferred for the action, estimated
-// if the Source does not give it.
+// cost returns the number of bytes to transfer, estimated if the Source does not give
+// it.
 func (a *Action) cost() int64 {
 	if len(a.Want.Patches) > 0 {
 		return harvest.CostOf(a.Want.Patches)

@@ -18,8 +18,8 @@ import (
 // Mode is how a set is synchronised: from a complete list or by changes.
 type Mode string
 
-// These are the modes of 1.1 §5.2: a baseline compares the mirror with the whole set,
-// an incremental synchronisation applies its changes.
+// These are the modes (1.1 §5.2): a baseline compares the mirror with the whole set, an
+// incremental synchronisation applies the changes of the set.
 const (
 	Baseline    Mode = "baseline"
 	Incremental Mode = "incremental"
@@ -32,7 +32,7 @@ type ActionKind string
 const (
 	Fetch    ActionKind = "fetch"    // request the resource
 	Copy     ActionKind = "copy"     // copy the held bytes of another URI
-	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
+	Adopt    ActionKind = "adopt"    // take over a file at the path that the mirror did not store
 	Mark     ActionKind = "mark"     // update only the recorded metadata, because the held bytes are right
 	Delete   ActionKind = "delete"   // remove the resource from the set
 	Remember ActionKind = "remember" // record the deletion of a resource that is not held
@@ -44,30 +44,30 @@ type Via string
 // These are the ways to obtain bytes.
 const (
 	ViaGet     Via = "get"     // a request for the resource
-	ViaDump    Via = "dump"    // a package that is transferred whole (1.1 §11, §13)
-	ViaRange   Via = "range"   // a package of which only some bytes are transferred
+	ViaDump    Via = "dump"    // extracted from a package that is transferred whole (1.1 §11, §13)
+	ViaRange   Via = "range"   // extracted from a package of which only parts are transferred
 	ViaMemento Via = "memento" // a request for the bytes of an earlier version (1.1 §14.6)
 	ViaPatch   Via = "patch"   // patches applied to the held bytes (1.1 §14.4)
-	ViaLocal   Via = "local"   // no request: bytes of another held resource, or a file that is already at the path
+	ViaLocal   Via = "local"   // no request: bytes of another resource in the mirror, or a file that is already at the path
 )
 
 // Action is one step of a Plan.
 type Action struct {
 	Kind    ActionKind
-	Change  resourcesync.Change // the effect on the mirror; "" for a Mark
+	Change  resourcesync.Change // effect on the mirror; "" for a Mark
 	Repair  bool                // set if the mirror held the bytes, but they are damaged or missing
-	Again   bool                // set if this action was tried before: an earlier run failed to fetch the state, or its bytes were found to be wrong
+	Again   bool                // set if an earlier run failed to fetch this state, or its bytes were found to be wrong
 	Want    harvest.Resource
 	Via     Via    // how the bytes are obtained, if the action needs bytes
 	From    string // for a Copy: the URI of the bytes; for an Adopt: the path of the file
 	Package int    // number of the package in the plan, counted from 1, if the bytes come from a package (ViaDump, ViaRange)
-	Member  string // path of the resource in that package (its rs:md/@path)
+	Member  string // path of the resource in that package ("path" attribute)
 }
 
 // Counts are numbers of resources in a plan or a run.
 type Counts struct {
 	Same, Created, Updated, Deleted int64
-	Skipped                         map[Skip]int64 // number of resources in the Source's documents that were left out, by reason
+	Skipped                         map[Skip]int64 // number of listed resources that were left out, by reason
 }
 
 func (c *Counts) skip(s Skip) { c.skipMany(s, 1) }
@@ -82,8 +82,7 @@ func (c *Counts) skipMany(s Skip, n int64) {
 	c.Skipped[s] += n
 }
 
-// Plan contains the actions of a run. Making it does not change the mirror. The caller
-// must close it.
+// Plan contains the actions of a run. The caller must close it.
 type Plan struct {
 	Source string // URI of the Source Description that was found, or of the given document
 	Origin string // the Source's own origin
@@ -92,58 +91,55 @@ type Plan struct {
 	Orphans []Orphan // sets that the mirror holds and the Source no longer offers
 }
 
-// SetState is the common part of a set's plan and report.
+// SetState is the common part of the plan and the report of a set.
 type SetState struct {
 	Set, Name string
 	Mode      Mode
 	Why       string           // the reason for the mode, in one sentence
 	Origins   map[string]int64 // number of skipped resources for each origin that is not allowed
 	Moment    time.Time        // the past moment of the plan; zero for the present
-	Latest    time.Time        // newest time in the set's documents, as read in this run or an earlier one
-	Partial   error            // error of an unusable document, because of which nothing is deleted and the cursor does not move; nil if all are usable
+	Latest    time.Time        // newest time in the documents of the set, as read in this run or an earlier one
+	Partial   error            // error of an unusable document; then nothing is deleted and the cursor does not move
 
-	// RolledBack is a description of a Source that shows an older state than before; ""
-	// if the Source does not. Unless AcceptRollback is set, neither the mirror nor the
-	// cursor then changes.
+	// RolledBack describes how the Source shows an older state than before; "" if it does
+	// not. Unless AcceptRollback is set, neither the mirror nor the cursor then changes.
 	RolledBack string
 
-	// Gap describes the unknown changes after the time of the lists; "" if there are
-	// none, or the Source offers no changes. The plan leads to the state at that time.
+	// Gap describes which changes after the lists are unknown; "" if there are none, or
+	// the Source offers no changes. The plan leads to the state of the lists.
 	Gap string
 }
 
-// SetPlan is the part of a Plan for one set.
+// SetPlan is the plan for one set.
 type SetPlan struct {
 	SetState
 	Counts
-	Bytes    int64    // number of bytes to transfer, as far as the Source gives lengths
+	Bytes    int64    // number of bytes to transfer, without the resources of unknown length
 	Requests int64    // number of requests for resources, packages and parts of packages
-	Reasons  []string // the reasons for the planner's choices, one sentence each, in order
+	Reasons  []string // reasons for the choices of the planner, one sentence each, in order
 	Members  int64    // number of members of the set before the run; counted only if deletions are planned
 	Pulse    Pulse    // how often the Source changes the set
 	Hash     string   // hash of the deletions; "" if there are none
 	Withheld bool     // set if a person must approve this Hash before the deletions are applied
-	Guard    Guard    // the numbers that explain why the deletions are withheld
+	Guard    Guard    // numbers that explain why the deletions are withheld
 
-	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent    time.Time             // latest possible time of a list without a stated time; zero if there is no such list
-	consent   bool                  // set if a person has approved the deletions
-	set       discover.Set          // the planned set
-	scope     *scope                // scope of the run (which resources it handles), for planning the set again; nil if it is not planned again
-	move      *CursorMove           // how the cursor moves after the plan; nil if it does not move
+	asOf      time.Time    // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent    time.Time    // latest possible time of a list that does not state its time; zero if there is none
+	consent   bool         // set if a person has approved the deletions
+	set       discover.Set // the planned set
+	scope     *scope       // scope for planning the set again; nil if it is not planned again
+	move      *CursorMove
 	actions   *spool.Log[Action]    // actions as the planner made them; here Action.Package is an index in decisions, counted from 1
-	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
-	decisions []int                 // how the members of each package are obtained: the number of the package in planned, counted from 1, or 0 if they are requested one by one
+	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs
+	decisions []int                 // for each package its number in planned, counted from 1, or 0 if its members are requested one by one
 	retries   int64                 // number of actions that repeat a failed action of an earlier run
-	first     int64                 // number of retries that are moved to the end, so that the first one is not always the same
+	first     int64                 // number of retries that are moved to the end, so that the first retry is not always the same
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
-// decided yields the retries or, if the argument is false, all other actions. For
-// members of packages it fills in the way by which they are obtained. That way is known
-// only when all wanted members of the package have been planned, after the action was
-// written.
+// The way to obtain the members of a package is known only when all of them have been
+// planned, so decided fills it in.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
@@ -164,18 +160,16 @@ func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// retry reports whether an action repeats a failed action of an earlier run. Retries
-// come last, so that permanent failures delay nothing.
+// Retries come last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
-// URIs returns the URIs of the plan's sets.
 func (p *Plan) URIs() []string {
 	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
 }
 
 // Actions yields all actions of the plan in order: retries after all others, and
-// deletions last. It leaves out withheld deletions. It can be ranged over any number of
-// times.
+// deletions last. It leaves out withheld deletions, and can be ranged over any number
+// of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.All(), s.rotated(), s.deletes.All()}
@@ -192,8 +186,7 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated yields the retries in another order: first those after the first s.first of
-// them, and then these.
+// rotated moves the first s.first retries to the end.
 func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
@@ -229,7 +222,7 @@ func (d *Destination) newSetPlan(s SetState) *SetPlan {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
-	_ = s.ordered.Close() // the error is ignored, since the plan is no longer needed
+	_ = s.ordered.Close()
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
@@ -239,9 +232,9 @@ func (s *SetPlan) close() {
 }
 
 // Plan reads the Source's documents and decides the actions that synchronise the
-// mirror. It changes nothing. A set whose documents are unusable gets a plan without
-// actions whose Partial is set, unless it is the only set. An error means that no set
-// can be planned.
+// mirror. It changes nothing. If the documents of a set are unusable, its plan has no
+// actions and Partial is set, unless it is the only set. An error means that no set can
+// be planned.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
@@ -269,8 +262,8 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// eachSet calls do for each set. If a set's documents are unusable and there are other
-// sets, it calls do again with the error in set.Err.
+// eachSet calls do again with the error in set.Err if the documents of the set are
+// unusable and there are other sets.
 func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) error) error {
 	unusable := 0
 	for _, set := range sets {

@@ -14,26 +14,25 @@ import (
 	"instep/resourcesync"
 )
 
-// planner makes one plan of a set. Several plans of the same set may be made, of which
-// one is used.
+// planner makes one plan of a set. Of several plans of the same set one is used.
 type planner struct {
 	*SetPlan
 	d       *Destination
-	known   known     // what the mirror knows about the set: its cursor and the evidence of the newest list
-	view    *view     // state of the set at the Source, if this is the plan of a baseline
-	served  time.Time // time at which the Source sent its changes, by its own clock, if this is the plan of an increment; zero if unknown
-	doubted bool      // set if the times of changes contradict each other or the mirror's state, in the plan of an increment
+	known   known
+	view    *view     // state of the set at the Source, for a baseline; else nil
+	served  time.Time // time at which the Source sent its changes, by its own clock, for an increment; zero if unknown
+	doubted bool      // set if the times of changes contradict each other or the mirror's state
 	stays   bool      // set if the cursor must stay, for example because the existence of a resource is disputed
-	empty   bool      // set if the mirror holds nothing of the set, so that there is no held content to look for
+	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash
 	left    bool  // set if a resource was left out that other options would include
 	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
 	named     int64              // number of resources in the Source's state of the set
-	bulk      *bulk              // the wanted members of the package that is being planned; nil if none is
-	questions []question         // open questions about disputed URIs
-	asks      int                // number of questions
+	bulk      *bulk              // the package that is being planned; nil if none is
+	questions []question
+	asks      int // number of questions
 
 	odd tally
 }
@@ -50,14 +49,12 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	return pl
 }
 
-// discard removes the temporary files of a dropped plan. A nil planner has none.
 func (pl *planner) discard() {
 	if pl != nil {
 		pl.SetPlan.close()
 	}
 }
 
-// gets returns the cost of requesting resources one by one.
 func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
 // SkipStale means that the resource is only in a list that is older than the mirror's
@@ -72,8 +69,8 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm plans that the mirror records the description w for the bytes that it holds,
-// which are the right ones. If nothing in the record would change, it plans nothing.
+// confirm plans to record the description w for the bytes in the mirror, which match
+// it, unless the record would not change.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	proves := w.Provable() && !h.Verified
@@ -88,14 +85,14 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 }
 
 // outlasts reports whether to record that a list confirmed bytes which have no digest.
-// The list's time then replaces their arrival time.
+// The time of the list then replaces the time at which the bytes arrived.
 func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore returns w with a time that is not before the time of the mirror's state. A
-// statement may count as later because of its position in a Change List, although its
-// time is earlier. A time of the mirror in the future is ignored.
+// notBefore never returns a time before that of the mirror's state, unless the latter
+// is in the future. A change may count as later because of its position in a Change
+// List, although its time is earlier.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -111,12 +108,10 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 	}
 }
 
-// bring adds the action that obtains the bytes of w. from is the place of w in a
-// package, if it is in one; h is the mirror's record of the URI.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
-	if w.BytesAt != "" { // the wanted bytes are those of an alternate representation, which is not in the package
+	if w.BytesAt != "" { // the bytes of an alternate representation are not in the package
 		from = harvest.Location{}
 	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
@@ -143,14 +138,10 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	return pl.add(a, from)
 }
 
-// sameWant reports whether two descriptions agree in everything that concerns the
-// bytes.
 func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// add adds to the plan an action that needs bytes. from is their place in a package, if
-// they are in one.
 func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
@@ -175,8 +166,6 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	return pl.actions.Append(a)
 }
 
-// findStray turns a fetch into the adoption of a file that may already contain the
-// bytes and that the mirror did not store.
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	m, ok := optional[Adopter](pl.d.Mirror)
 	if !ok {
@@ -189,9 +178,8 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	return err
 }
 
-// findContent turns a fetch into a copy if the mirror holds the same bytes under
-// another URI. The bytes count as the same only if their length and a digest of sha-256
-// or better agree.
+// findContent accepts the bytes of another URI only if their length and a digest of
+// sha-256 or better agree.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	best := a.Want.Digests.Get(resourcesync.SHA256) // every mirror records the sha-256 of its bytes
 	if best.IsZero() {
@@ -207,7 +195,6 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	return err
 }
 
-// sha256Of returns the sha-256 of the held bytes; nil if there is none.
 func sha256Of(h *Held) resourcesync.Digests {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	if !h.Stored || sum.IsZero() {
@@ -216,9 +203,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member to the plan. If a change reported the deletion,
-// w has the time of the change. If doubted is set, the deletion needs the approval of a
-// person.
+// remove adds a deletion to the plan. If doubted is set, a person must approve the
+// deletion.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

@@ -8,36 +8,31 @@ import (
 	"instep/internal/packages"
 )
 
-// This file chooses how the members of packages are obtained.
-
 const (
 	directoryRequests = 2   // number of requests for the directory of a remote package
-	memberName        = 100 // estimated bytes of one member in the directory, which planning does not read
+	memberName        = 100 // estimated bytes of one member in the directory of a package, which planning does not read
 )
 
-// bulk collects facts about the wanted members of one package, to compare the ways in
-// which they can be obtained.
+// bulk has the facts that decide how the wanted members of a package are obtained.
 type bulk struct {
 	pkg      *harvest.Package
-	number   int   // index of the package in SetPlan.decisions, counted from 1
+	number   int   // index in SetPlan.decisions, counted from 1
 	again    int64 // number of members that an earlier run failed to fetch
 	unsized  int64 // number of members of unknown length
 	unproved bool  // set if some members have no strong digest
-	end      int64 // end of the last group of consecutive members in the package, as an offset in bytes
+	end      int64 // offset in bytes at which the last group of consecutive members ends
 
 	length  int64 // length of the package in bytes
 	here    bool  // set if the package has already been transferred
 	wanted  int64 // number of wanted members
-	gets    int64 // number of bytes of the members if each is requested by itself
+	gets    int64 // number of bytes if each member is requested by itself
 	runs    int64 // number of groups of consecutive wanted members in the package
-	span    int64 // number of bytes in these groups; -1 if unknown
+	span    int64 // number of bytes in these groups of members; -1 if unknown
 	names   int64 // number of bytes of the package's directory, if it must be read
 	opening int64 // number of requests that read the directory
 	prefer  Prefer
 }
 
-// add counts the member of the package that an action needs, and stores where the
-// member is in the action.
 func (b *bulk) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
 	b.wanted++
@@ -59,7 +54,6 @@ func (b *bulk) add(a *Action, c harvest.Location) {
 	a.Member, a.Package = c.Path, b.number
 }
 
-// complete adds the facts about the package after all wanted members were counted.
 func (b *bulk) complete(opened *packages.Opened) {
 	p := b.pkg
 	b.length, b.here = p.Size(), opened != nil && opened.Here()
@@ -74,10 +68,9 @@ func (b *bulk) complete(opened *packages.Opened) {
 	}
 }
 
-// carriage returns the cheapest way to obtain the wanted members of a package: one by
-// one, by parts of the package or by the whole package. It also returns the cost of
-// that way, and the reason. If costs are equal it chooses single requests, because a
-// package may be wrong.
+// carriage returns the cheapest way to obtain the wanted members, its cost, and the
+// reason. If costs are equal it chooses single requests, because a package may be
+// wrong.
 func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	type way struct {
 		via             Via
@@ -100,8 +93,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
 		why += fmt.Sprintf(", %d and %d by parts of the package", parts.bytes, parts.requests)
-		// parts must cost much less than the whole package, because the package has a
-		// digest as proof
+		// Parts must cost much less than the whole package, because only the whole package
+		// has a digest as proof.
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}
@@ -112,8 +105,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember adds to the plan an action whose bytes may be in a package. Between the
-// members of one package, other actions may be added.
+// addMember may be called between other actions.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
@@ -121,7 +113,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
 		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
-		if !pl.Moment.IsZero() { // only packages are certain to contain the bytes of the past moment
+		if !pl.Moment.IsZero() { // only packages certainly have the bytes of the past moment
 			pl.bulk.prefer = PreferDump
 		}
 	}
@@ -129,7 +121,6 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	return pl.actions.Append(a)
 }
 
-// dispatch chooses how the wanted members of the current package are obtained.
 func (pl *planner) dispatch() {
 	b := pl.bulk
 	if b == nil {
@@ -159,7 +150,6 @@ func (pl *planner) dispatch() {
 // maxReasons is the maximum number of reasons in a plan.
 const maxReasons = 1000
 
-// reason records the reason for a choice, for display.
 func (pl *planner) reason(format string, args ...any) {
 	if len(pl.Reasons) < maxReasons {
 		pl.Reasons = append(pl.Reasons, fmt.Sprintf(format, args...))

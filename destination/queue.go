@@ -19,9 +19,9 @@ import (
 // queue fills one batch of actions while the previous batch is committed.
 type queue struct {
 	r      *runner
-	save   context.Context // context for writes that must not be lost when the run is interrupted
+	save   context.Context // for writes that must not be lost when the run is interrupted
 	open   *openBatch
-	before *openBatch // the previous batch, which is being committed or has been committed
+	before *openBatch // the previous batch
 	commit chan error // receives the result of the running commit; nil if no commit is running
 }
 
@@ -29,14 +29,14 @@ type queue struct {
 type openBatch struct {
 	r       *runner
 	b       Batch
-	n       int          // size of the batch, in the units that room returns
-	more    atomic.Int64 // size added by resources that, contrary to the plan, needed a request of their own, in the same units
+	n       int          // size of the batch in units of 1/cheap of a resource
+	more    atomic.Int64 // size added by resources that, contrary to the plan, needed a request of their own
 	bytes   int64
 	uris    map[resourcesync.Key]bool
-	waiting []Action // actions whose transfers have not been started
+	waiting []Action // actions whose transfers have not started
 	workers sync.WaitGroup
 
-	marks []Action // actions that transfer no bytes, applied after the transfers
+	marks []Action // actions without transfers, applied after the transfers
 
 	ended   chan struct{} // closed when all transfers of the batch have ended and its bytes are durable; nil until end is called
 	syncErr error
@@ -52,7 +52,6 @@ type outcome struct {
 	err error
 }
 
-// brief reports whether an action transfers no bytes.
 func (a *Action) brief() bool { return a.Kind == Mark || a.Kind == Delete || a.Kind == Remember }
 
 func weight(a *Action) int64 {
@@ -62,10 +61,10 @@ func weight(a *Action) int64 {
 	return harvest.LengthOr(a.Want.Length)
 }
 
-// room returns how much of a batch an action takes, in units of 1/cheap of a resource.
-// The other attributes of the resource (its Remainder) count too, because they stay in
-// memory until the batch is committed.
-func room(a *Action) int {
+// size returns how much of a batch an action takes, in units of 1/cheap of a resource.
+// The other attributes of the resource count too, because they stay in memory until the
+// batch is committed.
+func size(a *Action) int {
 	n := 1
 	if a.Kind == Fetch && !a.packaged() {
 		n = cheap
@@ -73,17 +72,15 @@ func room(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// full reports whether an action has to wait for the next batch, because this one is
-// full or has an action for the same URI. key is the key of that URI.
+// A batch does not have two actions for the same URI.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
-// lookAhead is the number of actions that are looked up together.
+// lookAhead is the number of URIs that the mirror looks up together.
 const lookAhead = 64
 
-// add puts an action into the open batch. When enough actions are waiting, it starts
-// them, and waits for free workers.
+// add waits for free workers when enough actions are waiting.
 func (q *queue) add(ctx context.Context, a Action) error {
 	key := resourcesync.KeyOf(a.Want.URI)
 	if q.open != nil && q.open.full(&a, key) {
@@ -94,7 +91,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 	}
-	// the previous batch has an action for the same URI, so its commit must end first
+	// The previous batch has an action for the same URI, so its commit must end first.
 	if q.commit != nil && q.before.uris[key] {
 		if err := q.committed(); err != nil {
 			return err
@@ -108,7 +105,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		q.open = &openBatch{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
 	}
 	l := q.open
-	l.n += room(&a)
+	l.n += size(&a)
 	l.bytes += weight(&a)
 	l.uris[key] = true
 	if a.brief() {
@@ -121,7 +118,6 @@ func (q *queue) add(ctx context.Context, a Action) error {
 	return q.flush(ctx)
 }
 
-// flush starts the transfers of the actions that wait in the open batch.
 func (q *queue) flush(ctx context.Context) error {
 	l := q.open
 	if l == nil {
@@ -144,7 +140,7 @@ func (q *queue) flush(ctx context.Context) error {
 		}
 		l.workers.Go(func() {
 			defer q.r.slots.Release(1)
-			l.bring(ctx, a)
+			l.transfer(ctx, a)
 		})
 	}
 	return nil
@@ -174,8 +170,8 @@ func (q *queue) rotate(move *CursorMove) error {
 	return nil
 }
 
-// finish commits the last batch. It also moves the cursor if the whole plan was carried
-// out, which is known only when the transfers of the last two batches have ended.
+// finish moves the cursor if the whole plan was carried out, which is known only when
+// the transfers of the last two batches have ended.
 func (q *queue) finish() {
 	r := q.r
 	q.open.end(q.save)
@@ -212,9 +208,8 @@ func (q *queue) committed() error {
 	return err
 }
 
-// end closes the batch for further actions. It starts a goroutine that waits for the
-// batch's transfers and makes their bytes durable, while the previous batch is
-// committed.
+// end starts a goroutine that waits for the transfers of the batch and makes their
+// bytes durable, while the previous batch is committed.
 func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
@@ -235,18 +230,18 @@ func (l *openBatch) discard() error {
 	return l.b.Discard()
 }
 
-func (l *openBatch) bring(ctx context.Context, a *Action) {
+func (l *openBatch) transfer(ctx context.Context, a *Action) {
 	l.r.d.observe(Event{Kind: EventBegun, Set: l.r.rep.Set, Action: *a})
-	planned := room(a)
+	planned := size(a)
 	n, err := l.r.transfer(ctx, l.b, a)
-	l.more.Add(int64(room(a) - planned))
+	l.more.Add(int64(size(a) - planned))
 	switch {
-	// an action that was interrupted is neither done nor failed, so the run stops and
-	// the cursor stays
+	// An interrupted action is neither done nor failed, so the run stops and the cursor
+	// stays.
 	case err != nil && ctx.Err() != nil:
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
-		// nothing is reported, since the mirror already has a newer state
+		// the mirror already has a newer state, so there is nothing to report
 	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		if err != nil {
 			n = 0
@@ -255,15 +250,13 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 		l.done = append(l.done, outcome{*a, n, err})
 		l.mu.Unlock()
 		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n, Err: err})
-		l.r.answered(a, !isSilence(err))
+		l.r.countAnswer(a, !isSilence(err))
 	default:
 		l.r.stop(err)
 	}
 }
 
-// answered counts the consecutive resources for which the Source gave no answer; ok
-// means that it gave one. After maxOutage resources without an answer, the run ends.
-func (r *runner) answered(a *Action, ok bool) {
+func (r *runner) countAnswer(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := &r.failuresInRow
@@ -280,8 +273,7 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// skipRetry returns an error if the action is a retry, and so many retries failed in a
-// row that it is not tried.
+// skipRetry returns an error for a retry after maxOutage failed retries in a row.
 func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -291,14 +283,15 @@ func (r *runner) skipRetry(a *Action) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s was not requested, because %d other retries in a row failed: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
-// isSilence reports whether the Source did not answer or was too busy. An error for one
-// resource (status 500) is an answer.
+// isSilence reports whether the Source did not answer or was too busy. Status 500, an
+// error for one resource, is an answer.
 func isSilence(err error) bool {
 	var fe *fetch.Error
 	return errors.As(err, &fe) && fe.Kind == fetch.Temporary && fe.Status != http.StatusInternalServerError || errors.Is(err, ErrOutage)
 }
 
-// maxReason is the maximum length in bytes of the reason stored with a due resource.
+// maxReason is the maximum length in bytes of the reason that the mirror stores for
+// fetching a resource again.
 const maxReason = 500
 
 func reason(err error) string {
@@ -306,7 +299,6 @@ func reason(err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 }
 
-// finish waits for the transfers, applies the other actions, and commits the batch.
 func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
@@ -334,8 +326,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		// the mirror's bytes are not those that were planned for, since the run changed
-		// the resource in another set
+		// The run changed the bytes in another set after planning.
 		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
@@ -347,10 +338,10 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	for _, o := range l.done {
 		switch {
 		case o.err == nil:
-		// the mirror cannot store a reason for a URI without a path; the next list
-		// contains the resource again
+		// The mirror cannot store a reason for a URI without a path; the next list contains
+		// the resource again.
 		case errors.Is(o.err, ErrNoPlace):
-		// the resource is already due to be fetched, with a more informative reason
+		// The mirror already stores a more informative reason.
 		case o.Again && errors.Is(o.err, ErrOutage):
 		default:
 			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"instep/internal/packages"
 )
 
-// setPlanner plans or audits one set. It contains what the mirror knows about the set,
-// and the documents of the set at the Source.
+// setPlanner plans or audits one set. It has what the mirror knows about the set, and
+// the documents of the set at the Source.
 type setPlanner struct {
 	planInputs
 	offer *harvest.Offer
@@ -24,7 +24,7 @@ type setPlanner struct {
 	known known
 }
 
-// newSetPlanner returns a setPlanner that does not know yet what the mirror holds.
+// newSetPlanner does not read the mirror.
 func (d *Destination) newSetPlanner(sc *scope, set discover.Set) *setPlanner {
 	o := harvest.NewOffer(d.reader(sc), set)
 	o.DumpsFirst = d.Prefer == PreferDump
@@ -43,8 +43,6 @@ func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discove
 	return k, err
 }
 
-// planSet makes the plan of one set. deleted is the number of the set's resources that
-// this run has already deleted.
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64) (*SetPlan, error) {
 	if set.Err != nil {
 		pl := d.newSetPlanner(sc, set).newPlanner("", "")
@@ -77,7 +75,8 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.known.Cursor
-		// a cursor that differs only in the times of our requests does not mean that the Source has changed
+		// a cursor that differs only in the times of our requests does not mean that the
+		// Source has changed
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
@@ -87,11 +86,9 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	return pl.SetPlan, nil
 }
 
-// plan makes the plan of the set: an increment if the set can be followed from its
-// cursor, otherwise a baseline.
 func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if !k.scope.moment.IsZero() {
-		return k.past(ctx)
+		return k.planPast(ctx)
 	}
 	if k.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "the present state of the Source is accepted, even if it is older than the mirror")
@@ -122,13 +119,12 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	return k.increment(ctx, tr, found.Why)
 }
 
-// DefaultBaselineEvery is the default of Destination.BaselineEvery. Baselines repeat,
+// DefaultBaselineEvery is the default of Destination.BaselineEvery. Baselines repeat
 // because some Sources omit deletions from their Change Lists.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
-// age returns the reason why the last baseline is too old, so that another one is due,
-// or "" if it is not. now is the present time by the Source's clock; if it is zero, our
-// clock counts.
+// age returns the reason why the last baseline is too old, or "". The Source's clock
+// decides, or ours if the Source gives no time.
 func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
@@ -145,9 +141,8 @@ func (k *setPlanner) age(now time.Time) string {
 	return fmt.Sprintf("the last baseline was made %d days ago, and some Sources omit deletions from their Change Lists", int(now.Sub(last).Hours()/24))
 }
 
-// increment plans the changes in one kind of change documents, the track. It extracts
-// the changed resources from packages if the packages of a Change Dump save more than
-// it costs to read their manifests.
+// increment extracts the changed resources from packages if a Change Dump saves more
+// than reading its manifests costs.
 func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
 	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
@@ -159,7 +154,7 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 			return whole, err
 		}
 	}
-	if err != nil || !k.carries(tr, pl.gets()) {
+	if err != nil || !k.worthChangeDumps(tr, pl.gets()) {
 		return pl, err
 	}
 	found, why2, err := k.offer.Carry(ctx, ch, (pl.gets()+packages.Cost(0, 2)-1)/packages.Cost(0, 2))
@@ -173,9 +168,8 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// recount makes a baseline because the times of changes contradict each other or the
-// mirror's state. Such times come from a wrong clock, and a newer list shows the true
-// state. recount returns nil if there is no newer list.
+// recount makes a baseline, because contradicting times come from a wrong clock, and a
+// newer list shows the true state. It returns nil if there is no newer list.
 func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil

@@ -8,25 +8,22 @@ import (
 	"instep/internal/packages"
 )
 
-// The functions in this file are the choices of the planner. They depend only on what
-// the Source offers, the mirror's state and the options. They read no documents: the
-// planner collects the facts and carries out the choice.
+// The functions in this file are the choices of the planner. They read no documents:
+// the planner collects the facts and carries out the choice.
 
-// planInputs are the facts on which the planner's choices depend.
 type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
-	followed bool   // set if an earlier run completed a baseline
-	covered  bool   // set if every resource that earlier runs left out is also left out now
-	restored bool   // set if earlier states were restored in the mirror since the last run
-	overdue  string // reason why a baseline is due although an increment is possible; "" if none is due
+	followed bool   // an earlier run completed a baseline
+	covered  bool   // this run leaves out every resource that earlier runs left out
+	restored bool   // earlier states were restored in the mirror since the last run
+	overdue  string // reason why a baseline is due although an incremental synchronisation is possible; "" if none is due
 	members  int64  // number of members of the set in the mirror
 }
 
 // mode chooses between a baseline and an increment (1.1 §5.2), and returns the reason.
-// For an increment it also returns the track (the kind of change documents) to read,
-// which must reach back to the cursor. follow reads a track, and may find that a
-// baseline is needed after all.
+// For an increment it also returns the kind of change documents to read. follow reads
+// them, and may find that they do not reach back to the cursor.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed && f.members > 0:
@@ -53,8 +50,6 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	return Baseline, 0, cmp.Or(why, "the Source offers no Change List"), nil
 }
 
-// baselineSource chooses between the Resource List and the Resource Dump for a
-// baseline, and returns the reason. It returns false if neither is usable.
 func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it shows which resources are missing"
 	switch {
@@ -70,31 +65,27 @@ func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	case !ok:
 		return 0, "", false
 	case s == order[1]:
-		why = f.lacks(order[0])
+		why = f.whyUnused(order[0])
 	case s != order[0]:
 		why = "the present list and dump cannot be used"
 	}
 	return s, why, true
 }
 
-// lacks returns the reason why a Resource List or Resource Dump is not used.
-func (f *planInputs) lacks(s harvest.SnapshotKind) string {
+func (f *planInputs) whyUnused(s harvest.SnapshotKind) string {
 	if f.Shows[s] {
 		return s.String() + " cannot be used"
 	}
 	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
 }
 
-// weighs reports whether to make a second plan from a Resource Dump, and to compare it
-// with the plan from a Resource List. gets is the cost of the requests in the latter.
-func (f *planInputs) weighs(gets int64) bool {
+func (f *planInputs) worthComparing(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// pays reports whether a dump may cost less than requests for single resources, whose
-// cost is gets. The dump is transferred whole, or its manifests are read first and then
-// parts of its packages.
-func pays(st *harvest.Snapshot, gets, members int64) bool {
+// The dump is transferred whole, or its manifests are read first and then parts of its
+// packages.
+func dumpMaySave(st *harvest.Snapshot, gets, members int64) bool {
 	bytes, known := st.Weight()
 	count := int64(len(st.Packages))
 	return known && packages.Cost(bytes, 2*count) < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
@@ -107,8 +98,6 @@ const manifestEntry = 300
 // document is worthwhile.
 const worthLooking = 8
 
-// carries reports whether it is worthwhile to look for changed resources in the
-// packages of Change Dumps, instead of requesting them one by one at the cost gets.
-func (f *planInputs) carries(tr harvest.Track, gets int64) bool {
+func (f *planInputs) worthChangeDumps(tr harvest.Track, gets int64) bool {
 	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > packages.Cost(0, worthLooking)
 }

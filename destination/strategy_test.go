@@ -125,19 +125,19 @@ func TestWhatSavesNothingIsNotLookedFor(t *testing.T) {
 	f := planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true, harvest.ResourceDump: true}, Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}
 	few, many := packages.Cost(100, worthLooking-1), packages.Cost(100, worthLooking+1)
 	for name, got := range map[string]bool{
-		"a dump for a few requests":              f.weighs(few),
-		"Change Dumps for a few requests":        f.carries(harvest.ChangeLists, few),
-		"Change Dumps where they tell the truth": f.carries(harvest.ChangeDumps, many),
+		"a dump for a few requests":              f.worthComparing(few),
+		"Change Dumps for a few requests":        f.worthChangeDumps(harvest.ChangeLists, few),
+		"Change Dumps where they tell the truth": f.worthChangeDumps(harvest.ChangeDumps, many),
 	} {
 		if got {
 			t.Errorf("%s: looked for", name)
 		}
 	}
-	if !f.weighs(many) || !f.carries(harvest.ChangeLists, many) || !f.carries(harvest.ChangeListArchive, many) {
+	if !f.worthComparing(many) || !f.worthChangeDumps(harvest.ChangeLists, many) || !f.worthChangeDumps(harvest.ChangeListArchive, many) {
 		t.Error("nothing is looked for where many requests can be saved")
 	}
 	f.prefer = PreferList
-	if f.weighs(many) || f.carries(harvest.ChangeLists, many) {
+	if f.worthComparing(many) || f.worthChangeDumps(harvest.ChangeLists, many) {
 		t.Error("packages are looked for where lists were asked for")
 	}
 }

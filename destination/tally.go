@@ -9,17 +9,17 @@ import (
 	"instep/transfer"
 )
 
-// These are the oddities of the Source's documents, which a run counts. Their numbers
+// These are oddities of the Source's documents, which a run counts. Their numbers
 // continue those of the oddities of transfers.
 const (
 	oddDeletion = iota + transfer.Oddities // deletion of a resource that was never listed; the Source may use other URIs in deletions than in lists
-	oddProof                               // strong digest that was replaced by a weak one or none, as by an attacker who changes the bytes
-	oddSize                                // other attributes of a resource (its Remainder) that were dropped, because they are too long
+	oddProof                               // resource that had a strong digest and now has a weak one or none, as if an attacker had changed the bytes
+	oddSize                                // resource whose other attributes (harvest.Remainder) are too long to store
 	oddities
 )
 
-// oddNotes are the texts of the notes about oddities. A note is made once per set, with
-// the number of resources and the URI of the first one.
+// A run makes one note for each oddity and set, with the number of resources and the
+// URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -36,7 +36,6 @@ var oddNotes = [oddities]struct {
 		strconv.Itoa(resourcesync.MaxRemainder>>10) + " KiB{| each}"},
 }
 
-// tally counts resources by oddity.
 type tally struct {
 	mu sync.Mutex // guards the counts
 	of [oddities]struct {
@@ -61,10 +60,8 @@ func (t *tally) note(d *Destination, set string) {
 	}
 }
 
-// compareProofs counts a resource as odd if a strong digest proved the held bytes, and
-// the Source now gives only a weak one or none.
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
-	older := h.Changed.After(w.Changed) // the document is older than the applied state
+	older := h.Changed.After(w.Changed) // the document is older than the mirror's state
 	switch h.Proof {
 	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
 		if h.Member && !older && !w.Digests.Strong() {
@@ -73,6 +70,5 @@ func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
 	}
 }
 
-// weak reports whether the only digests are md5, sha-1 or sha-224, which prove nothing
-// against an attacker.
+// weak digests prove nothing against an attacker.
 func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }

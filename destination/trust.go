@@ -14,8 +14,8 @@ import (
 )
 
 // ErrWithdrawn means that the Capability List of a set no longer offers a list or a
-// dump, although earlier runs followed the set. The set cannot be followed any more.
-// The mirror keeps its resources.
+// dump, although earlier runs followed the set. The mirror keeps the resources of the
+// set.
 var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, which was followed before")
 
 // Orphan is a set that the mirror holds and the Source no longer offers. Its resources
@@ -23,12 +23,11 @@ var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, w
 type Orphan struct {
 	Set     string
 	Members int64
-	Hash    string // hash that a person gives to approve forgetting the set
+	Hash    string // a person gives this hash to approve forgetting the set
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns the sets that the mirror holds and that are missing from a complete
-// Source Description.
+// orphans returns nothing unless the Source Description is complete.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -42,7 +41,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // the set was made by the mirror and is not a set of a Source
+		if _, err := fetch.Parse(set); err != nil { // the mirror made the set, so no Source can offer it
 			continue
 		}
 		o, err := d.orphan(ctx, set)
@@ -56,11 +55,9 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 	return all, nil
 }
 
-// forgotten returns the name under which a mirror records that a set was forgotten.
 func forgotten(set string) string { return "forgotten " + set }
 
-// orphan returns the Orphan for a set that the Source no longer offers; nil if the set
-// is empty or already forgotten.
+// orphan returns nil if the set is empty or already forgotten.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
@@ -75,9 +72,8 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	return o, err
 }
 
-// keepOrphans stores the sets that are no longer offered, so that a person can approve
-// forgetting them, and records the approved ones as forgotten. It deletes that record
-// if the Source offers the set again.
+// keepOrphans deletes the record that a set was forgotten if the Source offers the set
+// again.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	for _, s := range p.Sets {
 		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {
@@ -105,9 +101,9 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 // tick is the smallest difference between two times that a mirror records.
 const tick = time.Microsecond
 
-// refuse records that the Source shows an older state than before; how describes it.
-// The mirror does not go back, and the cursor does not move. So each run reports this
-// until the Source has passed the mirror's state, or the user accepts the older state.
+// refuse keeps the mirror and the cursor as they are. So each run reports the older
+// state of the Source until the Source has passed the mirror's state, or the user
+// accepts the older state.
 func (pl *planner) refuse(how string) {
 	if how == "" || pl.d.AcceptRollback {
 		return

@@ -15,8 +15,6 @@ import (
 	"instep/resourcesync"
 )
 
-// view is the state of a set at the Source, prepared for the comparison with the
-// mirror.
 type view struct {
 	*harvest.Snapshot
 	d     *Destination
@@ -36,9 +34,7 @@ type named struct {
 	others []harvest.Item
 }
 
-// compare calls each with every resource that admit accepts, and with the mirror's
-// record of it. It adds the keys of all resources at the Source to seen, unless seen is
-// nil.
+// compare adds the keys of all resources at the Source to seen, unless seen is nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
 	for batch, err := range spool.Batches(v.admitted(ctx, seen, twice, admit), lookupBatch) {
 		if err != nil {
@@ -59,10 +55,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	return nil
 }
 
-// admitted yields every resource that admit accepts. The resources in twice, which
-// several documents list, come last with all their descriptions. If the changes are
-// older than the mirror's state, admitted takes descriptions from the list and not from
-// the changes.
+// admitted yields the resources in twice, which several documents list, last and with
+// all their descriptions. If the changes are older than the mirror's state, admitted
+// takes descriptions from the list and not from the changes.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -109,16 +104,16 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 	}
 }
 
-// unnamed calls each with every member of the mirror that is not in seen, and with what
-// the documents say about it. told means that a change says it, and not the lists.
+// unnamed calls each with every member of the mirror that is not in seen. told means
+// that a change, and not the lists, says what the documents say about the member.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	unnamed := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
 	for members, err := range spool.Batches(unnamed, lookupBatch) {
 		if err != nil {
 			return err
 		}
-		// the records of Members need not have the fields Told, Until and Came, so they
-		// are looked up again
+		// The records of Members need not have the fields Told, Until and Came, so they are
+		// looked up again.
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
 		if err != nil {
 			return err
@@ -147,8 +142,8 @@ func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 // if documents contradict each other.
 const maxOthers = 4
 
-// beside adds the description of another document to n. It keeps only the later one of
-// two descriptions, or both if it is unknown which is later.
+// beside keeps only the later of two descriptions, or both if it is unknown which is
+// later.
 func (n *named) beside(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
@@ -159,15 +154,15 @@ func (n *named) beside(w *harvest.Item) *named {
 	return n
 }
 
-// choose returns the description that matches the held bytes. If none does, it prefers
-// one with which the last attempt to fetch the resource did not fail.
+// choose returns the description that matches the bytes in the mirror. If none does, it
+// prefers a description with which the last attempt to fetch the resource did not fail.
 func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
 		return &n.Item
 	}
 	all := append([]harvest.Item{n.Item}, n.others...)
-	// sorted, because the choice must not depend on the order in which the documents
-	// were read
+	// sorted, because the choice must not depend on the order in which the documents were
+	// read
 	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) })
 	for i := range all {
 		if h.Due == "" && match(h, &all[i].Resource) == evidence.Same {
@@ -182,8 +177,7 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// applied returns up to which list and which change earlier runs applied the set. If
-// lift is set, it returns the zero value, so that no document counts as older.
+// If lift is set, no document counts as older than the mirror's state.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
@@ -191,7 +185,6 @@ func (v *view) applied() evidence.Applied {
 	return v.d.applied(v.known.Cursor, v.Served)
 }
 
-// said returns what the documents say about a resource that they list.
 func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
@@ -206,17 +199,17 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	// if only the version is disputed, the list of that time shows that the resource
-	// exists
+	// If only the version is disputed, the list of that time shows that the resource
+	// exists.
 	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
 	}
 	return s
 }
 
-// absent returns what the documents say about a member of the mirror that they do not
-// list: that it was deleted or is absent, and since when. told is set if a change says
-// it, and not the lists.
+// absent returns what the documents say about a member that they do not list: that it
+// was deleted or is absent, and since when. told is set if a change says it, and not
+// the lists.
 func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
@@ -244,10 +237,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
-// wentBack describes a Resource List that is older than one read before. It returns ""
-// if the list is not older, or if the time of the earlier list came from a wrong clock.
-// Dumps and archives may be older, if the changes after them lead beyond the mirror's
-// state.
+// wentBack describes a Resource List that is older than one read before. Dumps and
+// archives may be older, if the changes after them lead beyond the mirror's state.
 func (v *view) wentBack() string {
 	newest := v.known.newest(v.Served, v.Reader.Now())
 	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied()) {
@@ -259,7 +250,6 @@ func (v *view) wentBack() string {
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
 
-// urisOf returns the URI of each value.
 func urisOf[V any](some []V, uri func(*V) string) []string {
 	uris := make([]string, len(some))
 	for i := range some {

@@ -16,9 +16,9 @@ import (
 // state is in the mirror, so it can be stopped and started again at any time.
 type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
-	Every time.Duration                        // time between two runs; 0 to derive it from the rhythm of the Source
-	Most  time.Duration                        // maximum time between two runs if it is derived from the rhythm; 0 for 1 h
-	Rand  func() float64                       // returns a random number in [0,1) for a jitter of one tenth; required
+	Every time.Duration                        // time between two runs; 0 to derive it from how often the Source changes
+	Most  time.Duration                        // maximum of the derived time between two runs; 0 for 1 h
+	Rand  func() float64                       // returns a random number in [0,1), which varies each wait by a tenth; required
 	Told  func(Wait)                           // called before each wait; may be nil
 }
 
@@ -26,8 +26,8 @@ type Watch struct {
 type Pulse struct {
 	News   bool                    // set if the run found something new at the Source
 	Gap    time.Duration           // usual time between two changes in the newest Change List; 0 if unknown
-	Freq   resourcesync.ChangeFreq // changefreq that the Capability List gives for the Change List; "" if it gives none
-	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
+	Freq   resourcesync.ChangeFreq // changefreq of the Change List in the Capability List; "" if there is none
+	MaxAge time.Duration           // how long the Change List may be cached (Cache-Control)
 }
 
 // Wait describes the wait of a Watch between two runs.
@@ -55,7 +55,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 		case err != nil && (!survivable(err) || first && !isOutage(err)):
 			return err
 		}
-		wait := r.next(p, err)
+		wait := r.wait(p, err)
 		wait = wait - wait/10 + time.Duration(float64(wait/5)*w.Rand())
 		if w.Told != nil {
 			w.Told(Wait{wait, err})
@@ -70,7 +70,6 @@ func (w *Watch) Loop(ctx context.Context) error {
 	}
 }
 
-// survivable reports whether err is the Source's, so that a later run may succeed.
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
@@ -78,22 +77,19 @@ func survivable(err error) bool {
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
-// isOutage reports whether the Source did not answer, or asked for fewer requests.
 func isOutage(err error) bool {
 	return errors.Is(err, fetch.Temporary) || errors.Is(err, ErrOutage)
 }
 
-// rhythm computes how long to wait before the next run.
 type rhythm struct {
 	every, most time.Duration
 	quiet       int // number of consecutive runs that found nothing new
 	failed      int // number of consecutive runs that failed
 }
 
-// next returns the time to wait after a run with the pulse p or the error err. While
-// the Source does not change, each wait is half as long again as the one before, so a
-// change is seen late by at most half the time since the previous change.
-func (r *rhythm) next(p Pulse, err error) time.Duration {
+// While the Source does not change, each wait is half as long again as the one before,
+// so a change is seen late by at most half the time since the previous change.
+func (r *rhythm) wait(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
 		wait := r.grown(cmp.Or(r.every, leastWait), 2, r.failed)
@@ -115,7 +111,6 @@ func (r *rhythm) next(p Pulse, err error) time.Duration {
 	return wait
 }
 
-// grown multiplies the duration d by factor, n times. The result is at most r.most.
 func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	for ; n > 0 && d < r.most; n-- {
 		d = time.Duration(float64(d) * factor)
@@ -150,7 +145,6 @@ func (p *Plan) Pulse() (all Pulse) {
 	return all
 }
 
-// join returns the pulse of several sets: that of the set that changes most often.
 func (p Pulse) join(q Pulse) Pulse {
 	if q.base() < p.base() {
 		p, q = q, p

@@ -14,25 +14,24 @@ import (
 
 // Selector chooses resources by the records that describe them (1.1 §14.5).
 type Selector interface {
-	// Selects reads the metadata record to which the link leads, and reports whether it
-	// chooses the resource that it describes. An error means that this is unknown.
+	// Selects reads the metadata record at the target of the link, and reports whether it
+	// selects the described resource. An error means that this is unknown.
 	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
 
-	// String identifies the choice: Selectors with equal texts choose the same.
+	// String identifies the choice: Selectors with equal texts choose the same resources.
 	String() string
 }
 
-// These are the reasons why Where does not choose a resource.
+// These are the reasons why Where does not select a resource.
 const (
 	SkipUndescribed Skip = "no XML record describes them"
 	SkipRecord      Skip = "the record that describes them cannot be read"
 )
 
-// maxRecords is the largest number of metadata records that are read for one resource.
+// maxRecords is the maximum number of metadata records that are read for one resource.
 const maxRecords = 16
 
-// selector returns a function that calls Where.Selects, or nil if Where is nil. The
-// function also reports the first records that cannot be read.
+// selector reports the first records that cannot be read.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
@@ -48,9 +47,8 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 	}
 }
 
-// described returns the reason why no metadata record chooses the resource w; "" if one
-// does, or Where is not set. A resource whose links were dropped is chosen, because
-// leaving it out would be a guess.
+// described returns "" if Where selects w. A resource whose links were dropped is
+// selected, because leaving it out would be a guess.
 func (s *scope) described(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""
@@ -83,8 +81,8 @@ func (s *scope) described(w *harvest.Resource) Skip {
 	return SkipUndescribed
 }
 
-// records returns the links of w to XML records that describe it, if their origin is
-// allowed. If w is itself metadata, and metadata is mirrored with the resources that it
+// records returns the links to XML records that describe w, if their origin is allowed.
+// If w is itself metadata, and metadata is fetched with the resources that it
 // describes, the only record is w.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
 	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
@@ -96,7 +94,7 @@ func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resour
 	})
 }
 
-// maybeXML reports whether a media type is an XML type or unknown.
+// maybeXML accepts an unknown media type.
 func maybeXML(mediaType string) bool {
 	t, _, err := mime.ParseMediaType(mediaType)
 	return mediaType == "" || err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))

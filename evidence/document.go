@@ -2,17 +2,17 @@ package evidence
 
 import "time"
 
-// skew is the tolerated difference between clocks. A time that is later than our clock
-// by more than skew is treated as unknown and gives no order.
+// skew is the tolerated difference between clocks. A time later than our clock by more
+// than skew is treated as unknown.
 const skew = 24 * time.Hour
 
-// ToCome reports whether t is later than now by more than a day. No clock that is
-// roughly right can show such a time.
+// ToCome reports whether t is later than now by more than a day, which no clock that is
+// roughly right shows.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
-// Misdated reports whether t is in the future by our clock and also by the Source's
-// clock. One of the clocks may be wrong, so one alone is no proof. sent is the time by
-// the Source's clock; if it is zero, our clock alone decides.
+// Misdated reports whether t is in the future by our clock and by the Source's clock.
+// One of the clocks may be wrong, so one alone is no proof. sent is the time by the
+// Source's clock; if it is zero, our clock alone decides.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
 // Placed returns t, or the zero time if t is in the future according to Misdated. Such
@@ -34,13 +34,13 @@ func Later(a, b time.Time) time.Time {
 
 // Applied says which list and which changes of a set a mirror has applied.
 type Applied struct {
-	Listed  time.Time // the time of the newest applied Resource List or Resource Dump
-	Changed time.Time // the time of the latest applied change
+	Listed  time.Time // time of the newest applied Resource List or Resource Dump
+	Changed time.Time // time of the latest applied change
 }
 
 // UpTo returns a copy of a in which Changed is at most cursor, the time up to which
-// every change was read. Some changes after the cursor may have been applied, while
-// others, even earlier ones, are still unread.
+// every change was read. Of the changes after the cursor some may have been applied,
+// while earlier ones are unread.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -52,8 +52,8 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 type Span struct {
 	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
-	Until  time.Time // latest possible time of the changes whose time is unknown; zero if the times of all changes are known
-	Goes   bool      // set if the lists begin with exactly the changes that were applied, and continue after them
+	Until  time.Time // latest possible time of the changes without a known time; zero if all times are known
+	Goes   bool      // the lists begin with exactly the changes that were applied, and continue after them
 }
 
 // Since reports whether the span covers all changes after t.
@@ -68,11 +68,11 @@ func (s Span) Old(a Applied) bool {
 // Snapshot describes a complete list of a set at one moment, and the changes after it.
 type Snapshot struct {
 	At   time.Time
-	Then Span // the period of the changes after At; the zero Span if there are none
+	Then Span // period of the changes after At; the zero Span if there are none
 }
 
 // Old reports whether the list is older than the state that the mirror has applied, and
-// the changes after it do not lead beyond that state.
+// the changes after the list do not lead beyond that state.
 func (s Snapshot) Old(a Applied) bool {
 	at := s.At
 	if s.Then.Since(at) {

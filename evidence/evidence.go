@@ -8,8 +8,9 @@
 // positions if both come from one Change List, else that of their times. A list with a
 // moment describes the state before that moment, so a change at the same moment comes
 // after the list. If a deletion or the version depends on an order that is unknown or
-// contradictory, the mirror requests the URI itself. A change of unknown time happened between two
-// known moments; its order against statements from the time between them is unknown.
+// contradictory, the mirror requests the URI itself. A change of unknown time happened
+// between two known moments; its order against statements from the time between them is
+// unknown.
 package evidence
 
 import (
@@ -26,24 +27,24 @@ const (
 	Created             // a Change List or a Change Dump reports the creation of the resource (1.1 §12, §13)
 	Updated             // a Change List or a Change Dump reports an update
 	Deleted             // a Change List or a Change Dump reports the deletion
-	Kinds               // the number of kinds
+	Kinds               // number of kinds of statements
 )
 
 func (k Kind) String() string {
 	return [...]string{"listed", "absent", "created", "updated", "deleted"}[k]
 }
 
-// change reports whether the statement comes from a Change List or a Change Dump.
 func (k Kind) change() bool { return k >= Created }
 
-// Match is the result of comparing the held bytes with a statement's description.
+// Match is the result of comparing the bytes in the mirror with a statement's
+// description.
 type Match uint8
 
 // These are the results of a comparison.
 const (
-	Untied  Match = iota // no bytes are held, or the Source gives no length or digest to compare
-	Differs              // the held bytes are not the described ones
-	Same                 // a digest proves that the bytes are equal, or all values that the Source gives agree
+	Untied  Match = iota // the mirror has no bytes, or the Source gives no length or digest to compare
+	Differs              // the bytes in the mirror are not the described ones
+	Same                 // a digest proves that the bytes are equal, or all values that the Source gives are equal
 	matches
 )
 
@@ -51,26 +52,26 @@ const (
 // exists, or was deleted.
 type Statement struct {
 	Kind   Kind
-	Old    bool      // set if the document is older than the mirror's state, as Snapshot.Old or Span.Old reports
-	Again  bool      // set for a list if another list of the same moment was applied before
-	From   time.Time // the earliest time of the statement; zero if unknown
-	To     time.Time // the latest time of the statement; zero if unknown; equal to From if the time is known
-	Last   bool      // set if the entry comes after all applied entries of its Change List
-	Torn   bool      // set if the document contradicts itself: neither times nor positions show which of its statements about the URI is the last
-	Denied bool      // set if Torn is set and one of those statements is a deletion, which a request for the URI can confirm
+	Old    bool      // the document is older than the mirror's state, as Snapshot.Old or Span.Old reports
+	Again  bool      // the statement is of a list, and another list of the same moment was applied before
+	From   time.Time // earliest possible time of the statement; zero if unknown
+	To     time.Time // latest possible time of the statement; zero if unknown; equal to From if the time is known
+	Last   bool      // the entry comes after all applied entries of its Change List
+	Torn   bool      // the document contradicts itself: neither times nor positions show which of its statements about the URI is the last
+	Denied bool      // Torn is set and one of the contradictory statements is a deletion, which a request for the URI can confirm
 	Bytes  Match
 }
 
 // Held is the state of one URI in one set of a mirror, as evidence for decisions.
 type Held struct {
 	Member   bool
-	Due      bool      // set if the bytes must be fetched again; the recorded metadata stays valid
-	At       time.Time // the time of the last applied statement
-	Until    time.Time // latest possible time of the last applied statement, if At is only the earliest possible one; otherwise zero
-	Change   bool      // set if the last applied statement was a change
-	Ahead    bool      // set if the last applied statement is later than the cursor; its position in a Change List is then no evidence
-	Misdated bool      // set if the last applied statement had a time in the future, from a wrong clock; At is then zero
-	Gone     bool      // set if the last applied statement was a deletion, and no newer list was read; Member is then false
+	Due      bool      // the bytes must be fetched again; the recorded metadata stays valid
+	At       time.Time // time of the last applied statement
+	Until    time.Time // latest possible time of the last applied statement, if At is only the earliest possible time; else zero
+	Change   bool      // the last applied statement was a change
+	Ahead    bool      // the last applied statement is later than the cursor, so its position in a Change List is no evidence
+	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is then zero
+	Gone     bool      // the last applied statement was a deletion, and no newer list was read; Member is then false
 }
 
 // Decision is the action that a statement requires.
@@ -78,23 +79,23 @@ type Decision uint8
 
 // These are the decisions.
 const (
-	Keep      Decision = iota // keep the held state
-	Retry                     // keep the held state; fetch its bytes again if an earlier run failed to
-	Confirm                   // the held bytes are right; update the recorded metadata
+	Keep      Decision = iota // keep the mirror's state
+	Retry                     // keep the mirror's state; fetch its bytes again if an earlier run failed to
+	Confirm                   // the bytes in the mirror are right; update the recorded metadata
 	Fetch                     // fetch the bytes
 	Remove                    // delete the resource from the mirror
 	Remember                  // the mirror does not hold the resource; record its deletion
 	Withhold                  // delete the resource only after approval
 	Ask                       // send a request for the URI to see whether the resource exists
 	PassOver                  // decide nothing, and report the statement
-	Decisions                 // the number of decisions
+	Decisions                 // number of decisions
 )
 
 func (d Decision) String() string {
 	return [...]string{"keep", "retry", "confirm", "fetch", "remove", "remember", "withhold", "ask", "pass over"}[d]
 }
 
-// Decide returns the action that a statement requires for the held state, and why.
+// Decide returns the action that a statement requires for the mirror's state, and why.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
 	s.Last = s.Last && !h.Ahead
@@ -112,13 +113,12 @@ func Decide(s Statement, h Held) (Decision, string) {
 	case unknown:
 		return s.unplaced(h), "its order relative to the held state is unknown"
 	case same:
-		return s.beside(h)
+		return s.sameTime(h)
 	}
 	return s.apply(h), "the held state is older"
 }
 
-// stay returns the decision to keep the held state: Retry if its bytes must be fetched
-// again, otherwise Keep.
+// stay returns Retry if the bytes must be fetched again, otherwise Keep.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry
@@ -126,8 +126,6 @@ func (h Held) stay() Decision {
 	return Keep
 }
 
-// place says whether a statement is later or earlier than the held state, of the same
-// time, or unknown.
 type place uint8
 
 const (
@@ -137,16 +135,15 @@ const (
 	unknown
 )
 
-// order reports whether the statement is later or earlier than the held state.
 func (s Statement) order(h Held) place {
 	ends := !s.To.IsZero()
 	switch {
-	// a later entry of the Change List has an earlier time: the time is wrong, or the
-	// list is an outdated copy
+	// a later entry of the Change List has an earlier time: the time is wrong, or the list
+	// is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	// the statement is in a list, and the held state comes from a list that states no
-	// time, or from no list
+	// the statement is in a list, and the mirror's state comes from a list that does not
+	// state its time, or from no list
 	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
 	// a list describes the state before its moment, so a change at that moment is later
@@ -160,9 +157,9 @@ func (s Statement) order(h Held) place {
 	return unknown
 }
 
-// apply decides what to do about a statement that is later than the held state. A held
-// state whose time is in the future may really be newer than the statement, so apply
-// does not simply follow a deletion then.
+// apply decides about a statement that is later than the mirror's state. A state whose
+// time is in the future may really be newer than the statement, so apply does not
+// simply follow a deletion then.
 func (s Statement) apply(h Held) Decision {
 	switch s.Kind {
 	case Absent:
@@ -184,26 +181,24 @@ func (s Statement) apply(h Held) Decision {
 		}
 		return Remove
 	}
-	return s.bring(h)
+	return s.fetchOrConfirm(h)
 }
 
-// bring decides between fetching and confirming the bytes, for a statement that the
-// resource exists.
-func (s Statement) bring(h Held) Decision {
+func (s Statement) fetchOrConfirm(h Held) Decision {
 	if s.Bytes == Same && !h.Due {
 		return Confirm
 	}
 	return Fetch
 }
 
-// unplaced decides what to do about a statement if it is unknown whether it is later or
-// earlier than the held state.
+// unplaced decides about a statement if it is unknown whether it is later or earlier
+// than the mirror's state.
 func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	// a fetch does no harm, because the URI returns its present bytes, which are not
-	// older than the held ones
+	// a fetch does no harm, because the URI returns its present bytes, which are not older
+	// than those in the mirror
 	case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
@@ -212,8 +207,8 @@ func (s Statement) unplaced(h Held) Decision {
 	return Ask
 }
 
-// beside decides what to do about a statement that has the same time as the held state.
-func (s Statement) beside(h Held) (Decision, string) {
+// sameTime decides about a statement that has the same time as the mirror's state.
+func (s Statement) sameTime(h Held) (Decision, string) {
 	const before = "a list describes the state before its moment"
 	switch {
 	case s.Kind == Absent && !h.Change:
@@ -225,5 +220,5 @@ func (s Statement) beside(h Held) (Decision, string) {
 	case h.Gone:
 		return Keep, "the deletion is already applied"
 	}
-	return s.bring(h), "a statement of the same moment describes the resource"
+	return s.fetchOrConfirm(h), "a statement of the same moment describes the resource"
 }

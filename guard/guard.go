@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Limit bounds the deletions of one run. The zero Limit is the default: it allows up to
-// 5 deletions, or up to 10 % of the set if that is more, but never more than half of
-// the set, nor all of it.
+// Limit is the maximum number of deletions in one run. The zero Limit is the default:
+// it allows up to 5 deletions, or up to 10 % of the set if that is more, but never more
+// than half of the set, nor all of it.
 type Limit struct {
 	set     bool
 	percent bool
@@ -46,8 +46,8 @@ func (l Limit) String() string {
 // % of the set.
 const few = 5
 
-// Exceeded reports whether the number of deletions is too large for a set of the given size
-// before the run.
+// Exceeded reports whether the number of deletions is too large for a set that had the
+// given size before the run.
 func (l Limit) Exceeded(deletions, size int64) bool {
 	switch {
 	case deletions <= 0:
@@ -74,8 +74,7 @@ func (l Limit) Allows(size int64) int64 {
 	return l.n
 }
 
-// moreThan reports whether n is more than the given percentage of size. None of the three
-// may be negative.
+// moreThan expects that no argument is negative.
 func moreThan(n, percent, size int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
 	sHigh, sLow := bits.Mul64(uint64(size), uint64(percent))

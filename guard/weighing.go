@@ -1,12 +1,12 @@
 package guard
 
-// Loss is a number of deletions. Planned is how many of them have not been made yet.
+// Loss is a number of deletions (Total). Planned of these have not been made yet.
 type Loss struct{ Total, Planned int64 }
 
-// Before returns the number of deletions that were made already.
+// Before returns the number of deletions that were already made.
 func (l Loss) Before() int64 { return max(0, l.Total-l.Planned) }
 
-// MaxMoved is the largest number of deleted contents for which a Weighing can find that
+// MaxMoved is the maximum number of deleted contents for which a Weighing can find that
 // they only moved to another URI. Further contents count as lost.
 const MaxMoved = 1 << 19
 
@@ -14,22 +14,21 @@ const MaxMoved = 1 << 19
 // deletion if the set still has the same bytes at another URI. The zero Weighing has
 // counted none.
 type Weighing struct {
-	all, old Loss              // losses counted so far, and those of them that concern resources that were members before the period
-	contents map[content]*toll // by content, the deletions that are not losses if the set still has the content at another URI
+	all, old Loss              // all losses, and those of resources that were members before the period
+	contents map[content]*toll // deletions by content, which are no losses if the set still has the content at another URI
 }
 
 // content is the first half of the SHA-256 of some bytes, and identifies them.
 type content [16]byte
 
-// toll counts the deletions of resources with the same bytes. old is the number of
-// deleted resources that were members before the period, joined the number of those
-// that became members during it, and planned the number of deletions that have not been
-// made yet.
+// toll counts the deletions of resources with the same bytes. old counts resources that
+// were members before the period, joined those that became members during it, and
+// planned those that are not deleted yet.
 type toll struct{ old, joined, planned int64 }
 
-// Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if that
-// is unknown. old means that the resource was a member before the period, and planned that
-// it is not deleted yet.
+// Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if
+// that is unknown. old means that the resource was a member before the period, and
+// planned that it is not deleted yet.
 func (w *Weighing) Add(sum []byte, old, planned bool) {
 	t, known := &toll{}, len(sum) >= len(content{})
 	if known {
@@ -66,8 +65,8 @@ func (w *Weighing) Forget(sum []byte) {
 	}
 }
 
-// Losses returns the number of all losses, and the number of those that concern
-// resources that were members before the period. Call it once, after the last Add.
+// Losses returns the number of all losses, and of those that concern resources that
+// were members before the period. Call it once, after the last Add.
 func (w *Weighing) Losses() (all, old Loss) {
 	for _, t := range w.contents {
 		w.sum(t)
@@ -75,9 +74,8 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// sum adds the deletions of resources with the same bytes to the losses. If members
-// from before the period and members from during the period had these bytes, the latter
-// only replaced the former, and do not count in addition.
+// Resources that became members during the period only replaced members with the same
+// bytes from before it, so sum does not count them in addition.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

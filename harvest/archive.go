@@ -10,15 +10,15 @@ import (
 )
 
 // openArchive returns the archived lists of changes, followed by the current lists
-// (Archives §5, §6). If there are no current lists, the archived ones do not contain
-// the changes up to the present.
+// (Archives §5, §6). Without current lists, the archived ones do not contain the
+// changes up to the present.
 func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // if there are no current lists, the archived ones are used up to the moment that AsOf was asked for
+	begin := o.reader.until.Add(1) // without current lists, the archived ones are used up to the moment that AsOf was asked for
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()
@@ -35,8 +35,6 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 	})
 }
 
-// archived adds those documents of an archive that have changes after since and before
-// begin.
 func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
 	for i := range entries {
 		e := &entries[i]
@@ -54,9 +52,8 @@ func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesyn
 	return nil
 }
 
-// archived reads an archive, or an archive index with the archives in it (Archives
-// §3.1). It returns one entry for each archived document, and has checked the URI of
-// each.
+// archived reads an archive, or an archive index with its archives (Archives §3.1). It
+// has checked the URI of each entry that it returns.
 func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capability, level int) (all []resourcesync.Entry, err error) {
 	doc, err := o.reader.Read(ctx, uri, want)
 	if err != nil {
@@ -90,8 +87,8 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the entry of the newest snapshot in the archives. It ignores snapshots
-// later than Reader.until. The entry has no URI if no snapshot has a time.
+// newest ignores snapshots later than Reader.until. The returned entry has no URI if no
+// snapshot has a time.
 func (o *Offer) newest(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
 	until := o.reader.until
 	var all []resourcesync.Entry

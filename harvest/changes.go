@@ -15,116 +15,114 @@ import (
 	"instep/resourcesync"
 )
 
-// Changes are the changes of a set that its Change Lists contain since a moment (1.1
-// §12), or after the entries that an earlier run read. They keep only the last state of
-// each resource: a few states in memory, the others in temporary files. A run stops
-// reading further lists when there are many changes (Reader.MaxChanges).
+// Changes are the changes of a set since a moment (1.1 §12), or after the entries that
+// an earlier run read. They keep only the last state of each resource: a few states in
+// memory, the others in temporary files. If there are many changes (Reader.MaxChanges),
+// further lists are left to the next run.
 type Changes struct {
-	Since   resourcesync.Datetime // time at which the oldest list read begins; Changes include all later changes
+	Since   resourcesync.Datetime // start of the oldest Change List that was read
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // descriptions of resources that contradict those in latest; the log belongs to the Reader
-	in      []*Package           // the packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
-	resumed bool                 // the first list still begins with exactly the entries that an earlier run read
+	rivals  *spool.Log[Resource] // descriptions that contradict those in latest; the Reader owns the log
+	in      []*Package           // packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
+	resumed bool                 // the first list still begins with the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	slid    bool                 // the Change List that the Position names has dropped entries since the last run, so changes may be missing
-	Back    string               // in words, how the Source went back to an older version of the Change List that the Position names; "" if it did not
-	Flaw    error                // error of an entry that cannot be used, so that any resource may have another change; nil if all can be used
-	Rest    error                // error that says how many lists are left for the next run; nil if none are
+	slid    bool                 // the Change List of the Position has dropped entries since the last run, so changes may be missing
+	Back    string               // description of an older version of the Change List that the Source offers again; "" if it does not
+	Flaw    error                // error of an entry that cannot be used; then any resource may have another change
+	Rest    error                // error that says how many Change Lists are left to the next run
 	End     time.Time            // time of the latest change
 	undated time.Time            // latest possible time of the changes without a known time
-	known   found                // whether a list was read up to the position
+	known   found                // the lists reach back to the Position
 	First   string               // URI of the oldest list that was read
-	Jumbled bool                 // the lists are in the order of their index, not in the order of their times
-	clear   time.Time            // if Jumbled is set: the latest start of any list; entries of different lists have no known order before this time
+	Jumbled bool                 // the lists are in the order of their index, which is not the order of their times
+	clear   time.Time            // if Jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
 	Early   bool                 // some new entries have earlier times than entries that an earlier run applied
-	newest  *changeList          // the last list read, without its entries; the next Position refers to it
-	index   string               // URI of the index that need not be requested while the last list read is open; see Position.Index
-	asked   time.Time            // time of the last request for the document index, by our clock
+	newest  *changeList          // the last list that was read, without its entries; the next Position is in this list
+	index   string               // URI of the index that need not be requested while the last list is open; see Position.Index
+	asked   time.Time            // time of the last request for the index, by our clock
 	lists   int                  // the number of lists read
 	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
-	stand   *changeList          // the first list that is open although its index calls it closed, so that the next Position stays in it; nil if there is none
+	stand   *changeList          // the first list that is open although its index calls it closed; the next Position stays in it
 }
 
-// ErrLeft is wrapped by Changes.Rest, the error that some Change Lists were not read
-// because there are too many changes. The text of that error ends with the text of
-// ErrLeft.
+// ErrLeft is wrapped by Changes.Rest if some Change Lists were not read because there
+// are too many changes.
 var ErrLeft = errors.New("left for the next run")
 
-// changeList is a Change List that was read completely. If an earlier run read the
-// beginning of the same list, it contains only the entries after that, else all
-// entries.
+// changeList is a Change List that was read completely. If an earlier run read its
+// beginning, it contains only the later entries.
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
 	until   resourcesync.Datetime     // end of the period that the list covers; zero while the list is open
-	entries *spool.Log[*storedChange] // the entries in document order; if resumed is set, only those that no earlier run read
-	first   time.Time                 // the earliest time of an entry
+	entries *spool.Log[*storedChange] // entries in document order; if resumed is set, only those that no earlier run read
+	first   time.Time                 // earliest time of an entry of the Change List
 	ordering
-	resumed bool                      // the document begins with exactly the entries that an earlier run read
-	total   int                       // the number of entries in the document
+	resumed bool                      // the document begins with the entries that an earlier run read
+	total   int                       // number of entries in the document
 	told    int                       // number of the entries that have a usable change
-	end     time.Time                 // the latest time of an entry; for an entry of unknown time its earliest possible time counts
+	end     time.Time                 // latest time of an entry; an entry of unknown time counts with its earliest possible time
 	in      *Package                  // the package that contains this list as its manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
-	over    *spool.Keys               // the resources of those entries that an earlier run read, if resumed is set
-	known   found                     // whether a list was read up to the position
-	open    bool                      // the list is open although its index calls it closed, so this may be an outdated copy of the list
-	flaw    error                     // error about entries that cannot be used; nil if all can be used
+	over    *spool.Keys               // resources of the entries that an earlier run read, if resumed is set
+	known   found                     // the lists reach back to the Position
+	open    bool                      // the list is open although its index calls it closed, so this may be an outdated copy
+	flaw    error                     // error of the entries that cannot be used
 	rhythm  rhythm                    // estimate of how often the list grows
-	maxAge  time.Duration             // freshness lifetime in the response
+	maxAge  time.Duration             // how long the response may be cached
 	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed  func(time.Time) time.Time // function that returns the given time, or the zero time if the given one is in the future
-	odd     [len(oddities)]int        // for each of the oddities below, the number of entries that have it
+	placed  func(time.Time) time.Time // returns the time, or the zero time if it is in the future
+	odd     [len(oddities)]int        // number of entries for each oddity of a Change List
 }
 
 const (
 	oddTime  = iota // the entry has no datetime
 	oddLate         // the entry has a time after the end of the list, or in the future
-	oddKind         // the entry of a manifest has bytes in the package and does not give the kind of change
+	oddKind         // the entry of a manifest has bytes in the package and gives no kind of change
 	oddEarly        // the entry has an earlier time than entries that an earlier run applied
 )
 
 // ChangeEntry is one entry of a Change List. Changed is its datetime. If the entry has
-// no datetime, Changed is the earliest time at which the change can have happened: the
-// time of the preceding entry, or of the last run in which the list did not contain the
-// entry. Entries take effect in the order of Changed.
+// no datetime, Changed is the earliest possible time of the change: the time of the
+// preceding entry, or of the last run in which the list did not contain the entry.
+// Entries take effect in the order of Changed.
 type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
-	Least     time.Time // value for From if ByLastMod is set and the lastmod turns out not to be the time of the deletion
-	Most      time.Time // value for To if ByLastMod is set and the lastmod turns out not to be the time of the deletion
-	ByLastMod bool      // the entry is a deletion whose lastmod is taken as its time, but may be the lastmod of the deleted version
-	OfBytes   bool      // the entry is a creation or update whose lastmod is taken as its time, but may be earlier than the change
+	Least     time.Time // replaces From if ByLastMod is set and the lastmod is not the time of the deletion
+	Most      time.Time // replaces To if ByLastMod is set and the lastmod is not the time of the deletion
+	ByLastMod bool      // the lastmod of a deletion is taken as its time, but may be the lastmod of the deleted version
+	OfBytes   bool      // the lastmod of a creation or update is taken as its time, but may be earlier than the change
 	Last      bool      // the change is later than all changes that earlier runs read
 	Torn      bool      // the documents do not show whether the resource exists in the end, or in which version
-	Rival     *Resource // if Torn is set: another description of the resource, which may be the right one if the resource exists
+	Rival     *Resource // another description of the resource, if Torn is set; it may be the right one
 	Denied    bool      // Torn is set, and one of the contradictory entries is a deletion
-	News      bool      // no entry before this one is about the same URI, except entries that earlier runs read
+	News      bool      // no earlier entry is about the same URI, except entries that earlier runs read
 }
 
 // Change is the last change of a resource, with the package of its bytes, if any.
 type Change struct {
 	ChangeEntry
 	Location
-	aged bool // OfBytes is set, and Torn only because newer lists do not contain the resource
+	aged bool // Torn is set only because newer lists do not contain the resource
 }
 
-// found says whether a list was read up to the entry at which an earlier run stopped
-// (yes). Then at is the time up to which that run read, and last the time of the latest
-// change that it read. A time in the future is recorded as zero.
+// found says whether the lists reach back to the entry at which an earlier run stopped
+// (yes), up to which time that run read (at), and the time of the latest change that it
+// read (last). A time in the future becomes zero.
 type found struct {
 	yes      bool
 	at, last time.Time
 }
 
-// Timed reports whether the time of a change is known.
+// Timed reports whether the time of the change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads the entries of a Change List or of a package's manifest. If the list
-// begins with the entries that cur records as read, listOf returns only the entries
-// after them. known describes the Position if a list before this one contained it.
+// listOf reads a Change List or a package's manifest. If it begins with the entries
+// that cur records as read, listOf returns only the later entries. known describes the
+// Position if an earlier list contained it.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -153,13 +151,12 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 // Last returns the URI of the last list that was read.
 func (ch *Changes) Last() string { return ch.newest.URI }
 
-// add applies the entries of a list on top of the lists that were read before it.
 func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	if ch.lists++; ch.lists == 1 {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the lists after this one were published later, even if their times are earlier
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the later lists were published later, even if their times are earlier
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -189,12 +186,11 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	return l.close()
 }
 
-// take applies the entries of a list on top of the earlier changes.
 func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	n := 0
 	for e, err := range l.bounded() {
 		if err == nil {
-			err = l.torn(e, r.rivals)
+			err = l.markTorn(e, r.rivals)
 		}
 		if err != nil {
 			return err
@@ -234,17 +230,17 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
-// read reads the entries of a document after those that an earlier run read. If the
-// document does not begin with those, it reads all entries.
+// read reads all entries if the document does not begin with those that an earlier run
+// read.
 func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
 	before := *l
 	l.resumed = l.holds(cur)
-	goes, err := l.goOn(r, doc, cur, tell)
+	goes, err := l.readNew(r, doc, cur, tell)
 	if err == nil && !goes {
 		*l = before
-		_, err = l.goOn(r, doc, cur, tell)
+		_, err = l.readNew(r, doc, cur, tell)
 	}
 	if err != nil {
 		return err
@@ -257,9 +253,9 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 	return nil
 }
 
-// goOn reads the entries of the document. If l.resumed is set, goOn skips the entries
-// that an earlier run read, and returns false if they have changed since that run.
-func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
+// readNew skips the entries that an earlier run read if l.resumed is set. It returns
+// false if these have changed since.
+func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
 	for e, err := range doc.Entries() {
@@ -281,7 +277,7 @@ func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(reso
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // a hash never returns an error
 		l.rhythm.add(c.Changed)
-		end := c.From // for an entry of unknown time, From is the earliest possible time
+		end := c.From // From of an entry of unknown time is the earliest possible time
 		if c.Timed() {
 			end = c.Changed
 		}
@@ -303,7 +299,6 @@ func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(reso
 // overBudget is the memory in bytes that changeList.over may use.
 const overBudget = 1 << 20
 
-// keep stores an entry with the place of its bytes in a package.
 func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
 	if err := r.Lighten(&c.Resource); err != nil {
 		return err
@@ -335,16 +330,15 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds reports whether the URI and the start (from) of the list are those that the
+// holds compares the URI and the start ("from") of the list with those that the
 // Position records.
 func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume is called after each entry. When the entries that an earlier run read have
-// been read again, it compares their digest with the one that the run recorded, and
-// returns false if the digests differ. Entries after these are new even if their times
-// are earlier, because the clock of the Source may be wrong.
+// resume compares digests when the entries that an earlier run read have been read
+// again, and returns false if these have changed. Later entries are new even if their
+// times are earlier, because the clock of the Source may be wrong.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -364,8 +358,8 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 }
 
 // lost reports whether the list has dropped entries that an earlier run applied,
-// although its start (from) is the same. A list that has only the newest changes does
-// that. Then changes that were made since the earlier run may be missing.
+// although its start ("from") is the same. A list that has only the newest changes does
+// that. Then changes since the earlier run may be missing.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -373,9 +367,8 @@ func (l *changeList) lost(cur Position) bool {
 	return l.fresh() == 0 || l.first.After(cur.At)
 }
 
-// join adds changes from another kind of document to ch, which has older changes. This
-// is useful because a Change Dump often ends before the Change Lists do. If changes
-// between the two are missing, join describes them in gap.
+// join adds the changes of another kind of document, because a Change Dump often ends
+// before the Change Lists do. gap describes missing changes between the two.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	open := ch.newest.until.IsZero() && ch.newest.in == nil // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
@@ -383,7 +376,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // placed is nil if the list was not read
+	if other.newest.placed != nil { // nil if the list was not read
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -392,14 +385,14 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // so that the changes added below count as those of a separate list
+	ch.lists++ // the changes added below count as those of a separate list
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		// a change with the same time is skipped, because the one in ch may have its
-		// bytes in a package
+		// a change with the same time is skipped, because the bytes of the change in ch may
+		// be in a package
 		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
@@ -430,8 +423,8 @@ func (ch *Changes) Span() evidence.Span {
 }
 
 // Mark returns the Position c, moved to the end of the last list that was read. It does
-// not move if that list is another one than c names and ended before the time of c. now
-// is the time by our clock.
+// not move to another list that ended before the time of c. now is the time by our
+// clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -465,9 +458,9 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// wentBack describes how the Source went back to an older version of a Change List: the
-// list has lost the last entries that an earlier run read, but not the first ones. It
-// returns "" if that is not so.
+// wentBack describes an older version of a Change List that the Source offers again:
+// the list has lost the last entries that an earlier run read, but not the first ones.
+// It returns "" otherwise.
 func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
@@ -477,18 +470,18 @@ func (l *changeList) wentBack(cur Position) string {
 }
 
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
-// passes it to the next reading, and stores it in the same transaction as the results.
+// stores it in the same transaction as the results, and passes it to the next run.
 type Position struct {
 	At      time.Time // time, according to documents of the Source, up to which all changes were read
 	List    string    // URI of the last Change List read; "" after a baseline
-	From    string    // the list's rs:md/@from as written
-	Applied int       // number of entries of List that were read
-	Prefix  string    // digest of the Applied entries, in hex
-	Index   string    // URI of the index in which List is the last list, if the index need not be requested while List is open; else ""
-	Asked   time.Time // time of the last request for Index, by our clock; zero if there is no Index
-	Last    time.Time // the latest datetime of the Applied entries
-	Changed time.Time // time of the latest change read; zero if none was read, or if an earlier version of the program stored the Position
-	Ended   time.Time `json:",omitzero"` // end of the period of List, if the list is closed and was read to its end; else zero
-	Undated time.Time `json:",omitzero"` // latest possible time of the changes that were read without a time; zero if there are none
-	Left    time.Time // time, by our clock, at which List was first found open although its index calls it closed; zero if it was not
+	From    string    // the "from" attribute of that list, as written
+	Applied int       // number of entries of that list that were read
+	Prefix  string    // digest of the entries that were read, in hex
+	Index   string    // URI of the index if it need not be requested while the list is open; else ""
+	Asked   time.Time // time of the last request for the index, by our clock; zero if there is no Index
+	Last    time.Time // latest datetime of the entries that were read
+	Changed time.Time // time of the latest change that was read; zero if there is none, or an earlier version of the program stored the Position
+	Ended   time.Time `json:",omitzero"` // end of the period of the list, if it is closed and was read completely; else zero
+	Undated time.Time `json:",omitzero"` // latest possible time of the changes without a time that were read; zero if there are none
+	Left    time.Time // time, by our clock, at which the list was first found open although its index calls it closed; else zero
 }

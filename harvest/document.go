@@ -23,9 +23,9 @@ import (
 // that are needed before its entries take effect.
 type Document struct {
 	*document.Document
-	lists  bool                     // some entries are documents of the same capability, as in an index
-	last   map[resourcesync.Key]int // for a Resource List: for each resource with several entries, the number of its last entry
-	maxAge time.Duration            // how long the response stays fresh, by its headers
+	lists  bool                     // some entries name documents of the same capability, as in an index
+	last   map[resourcesync.Key]int // for a Resource List: the number of the last entry of each resource that has several
+	maxAge time.Duration            // how long the response may be cached
 	count  int                      // the number of usable entries
 	after  []*Document              // for a Change List: the documents of its further pages
 }
@@ -44,21 +44,20 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 	if err != nil {
 		return r.largePackage(ctx, uri, want, &SourceError{err})
 	}
-	return r.answered(ctx, uri, want, resp)
+	return r.readResponse(ctx, uri, want, resp)
 }
 
-// readFresh fetches a document like Read, but asks caches for a fresh copy.
+// readFresh asks caches for a fresh copy.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
 		return nil, &SourceError{err}
 	}
-	return r.answered(ctx, uri, want, resp)
+	return r.readResponse(ctx, uri, want, resp)
 }
 
-// answered reads the document in a response. If the response is a package instead,
-// answered returns a document that names this package.
-func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
+// readResponse returns a document that names a package if the response is that package.
+func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
@@ -74,7 +73,7 @@ func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Cap
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // a later request may get the document instead of the HTML page
+	case bad.Page() != nil: // a later request may return the document instead of the HTML page
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -84,8 +83,8 @@ func unusable(bad *document.Error) error {
 	return &DocumentError{URI: bad.URI, Reason: "cannot be used", Err: bad.Err}
 }
 
-// Keep reads a document from body instead of fetching it, such as a manifest in a
-// package. The document must have one of the wanted capabilities.
+// Keep reads a document from body, such as a manifest in a package. The document must
+// have one of the wanted capabilities.
 func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
 	doc, err := r.take(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
 	var bad *document.Error
@@ -93,7 +92,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // if the rest of the body cannot be read, that explains the first error
+		_, bad.Transfer = io.Copy(io.Discard, body) // an error of the body explains the error of the document
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -101,14 +100,13 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 	return nil, unusable(bad)
 }
 
-// take reads the document in a response. It must have one of the wanted capabilities.
 // take returns errors of package document unchanged.
 func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // error of the temporary file, which is no error of the document
+	var failed error // an error of the temporary file is not an error of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)
@@ -131,13 +129,11 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 }
 
 // namedBudget is the memory in bytes for the keys of the resources that a document
-// contains. A list of a million resources needs no more memory than one of the 50,000
-// that the standard allows.
+// contains. Larger sets of keys are in temporary files.
 const namedBudget = 8 << 20
 
-// entry records what has to be known about an entry before the document is used. If the
-// document should contain each resource only once, entry also adds the resource to
-// named.
+// entry records what must be known about an entry before the document is used. If the
+// document should contain each resource only once, it adds the resource to named.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -153,8 +149,6 @@ func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capab
 	return nil
 }
 
-// repeated sets doc.last: for each resource that has several entries, the number of the
-// last one.
 func (doc *Document) repeated(named *spool.Keys) error {
 	twice, err := named.Repeated()
 	switch {
@@ -177,10 +171,9 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	return nil
 }
 
-// tolerated reports the deviations of a document from the standard, except legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		// the type lister reports a missing attribute at, with the consequences
+		// the type lister reports a missing "at" attribute
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}
@@ -188,7 +181,6 @@ func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// flaw returns an error if the document or its pages have entries that cannot be used.
 func (doc *Document) flaw() error {
 	bad := doc.Bad
 	for _, page := range doc.after {
@@ -233,9 +225,9 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 	return n
 }
 
-// latest returns the latest possible time of a list without the attribute at, and in
-// words what that time is: the list's from, its Last-Modified, or the time at which it
-// was sent or read.
+// latest returns the latest possible time of a list without the "at" attribute, and
+// describes that time: the "from" attribute of the list, its Last-Modified, or the time
+// at which it was sent or read.
 func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	sent := doc.clock()
 	for _, c := range []struct {
@@ -250,8 +242,8 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 }
 
 // clock returns the time at which the Source sent the document, by its own clock. It
-// returns the zero time if the Source did not give the time, or gave one before the
-// time stated in the document.
+// returns the zero time if the Source did not give the time, or gave one before a time
+// stated in the document.
 func (doc *Document) clock() time.Time {
 	h := &doc.Header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {

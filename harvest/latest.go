@@ -13,15 +13,13 @@ import (
 
 // This file stores the last change of each resource, in memory or in temporary files.
 
-// storedChange is the form in which a Change is stored, as an entry of a list or as the
-// last change of a resource.
 type storedChange struct {
 	Entry   ChangeEntry
 	Package int // number of the package in Changes.in, counted from 1 (in changeList.entries, 1 is the package of the list); 0 if there is none
 	Path    string
 	Offset  int64
 	List    int          // number of the list with this entry, in the order of reading
-	Rival   *spool.Place // place of Entry.Rival in Reader.rivals; nil if Entry.Rival is in memory or there is none
+	Rival   *spool.Place // position of Entry.Rival in Reader.rivals; nil if Entry.Rival is in memory or there is none
 }
 
 func (c *storedChange) key() string { return c.Entry.URI }
@@ -33,8 +31,8 @@ func (r *Reader) newChanges() *Changes {
 	return ch
 }
 
-// forget deletes the changes of the resources in over, because an earlier run has
-// already applied newer changes of them.
+// forget deletes the changes of resources of which an earlier run has already applied
+// newer changes.
 func (ch *Changes) forget(over *spool.Keys) error {
 	for key, err := range over.Sorted() {
 		if err == nil {
@@ -47,10 +45,9 @@ func (ch *Changes) forget(over *spool.Keys) error {
 	return nil
 }
 
-// put stores a change in place of an earlier change of the same resource. order
-// describes the order of the list that contains the change. If two changes have the
-// same time, or they are in the same list and one has an unknown time, put keeps the
-// one that it is given last, or the other one if the list has its newest entry first.
+// put stores a change unless a stored change of the same resource is later. If two
+// changes have the same time, or are in one list and one has an unknown time, the order
+// of the list decides.
 func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	c := &s.Entry
 	if c.Change == "" {
@@ -91,9 +88,9 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	return ch.latest.Put(s)
 }
 
-// maybeLater reports whether c may be later than the given change of another list,
-// although Changed is earlier, and the two contradict each other: on whether the
-// resource exists, or on its bytes.
+// maybeLater reports whether c may be later than a change of another list, although
+// Changed is earlier, and the two contradict each other: on whether the resource
+// exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
 	if before.Last { // such a change is later than those of earlier runs, by its position in the list
@@ -105,14 +102,12 @@ func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	return c.contradicts(before) || c.Change != resourcesync.Deleted && c.Beside(before.Length, before.Digests) != evidence.Same
 }
 
-// contradicts reports whether exactly one of the two changes is a deletion.
 func (c *ChangeEntry) contradicts(other *ChangeEntry) bool {
 	return (c.Change == resourcesync.Deleted) != (other.Change == resourcesync.Deleted)
 }
 
 // dispute marks the stored change as contradictory (Torn), because c may be later.
-// Unless c is a deletion, its description of the resource becomes the Rival of the
-// stored change.
+// Unless c is a deletion, its description becomes the Rival of the stored change.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	if c.Change != resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
@@ -125,8 +120,8 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	return ch.latest.Put(before)
 }
 
-// number returns the position of a package in ch.in, counted from 1. It adds the
-// package if needed.
+// number returns the number of a package in ch.in, counted from 1. It adds a new
+// package.
 func (ch *Changes) number(p *Package) int {
 	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // usually the previous change was in the same package
 		return n
@@ -138,7 +133,6 @@ func (ch *Changes) number(p *Package) int {
 	return i + 1
 }
 
-// lay records where in a package the bytes of a change are.
 func (ch *Changes) lay(s *storedChange, at Location) {
 	if s.Package, s.Path, s.Offset = 0, at.Path, at.Offset; at.Package != nil {
 		s.Package = ch.number(at.Package)
@@ -160,9 +154,8 @@ func (ch *Changes) change(s *storedChange) (*Change, error) {
 	return c, nil
 }
 
-// carriedBy records where in a package the bytes of a change are, if the manifest entry
-// e describes the same state of the same resource. If several entries do, the first one
-// is used.
+// carriedBy records where in a package the bytes of a change are, if e describes the
+// same state of the resource. The first such entry counts.
 func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
 	s, ok, err := ch.latest.Get(e.Loc)
 	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
@@ -175,8 +168,8 @@ func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error)
 	return true, ch.latest.Put(s)
 }
 
-// sameState reports whether an entry describes the wanted bytes. It compares digests of
-// a common algorithm; without one it compares length and time of change.
+// sameState compares digests of a common algorithm, or without one the length and the
+// time of change.
 func sameState(w *Resource, e *resourcesync.Entry) bool {
 	switch w.Beside(e.Length, e.Digests) {
 	case evidence.Same:
@@ -199,8 +192,8 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 	return ch.change(s)
 }
 
-// All yields the last change of each resource: first those without a package, sorted by
-// time, then those of each package, sorted by their offset in it.
+// All yields the last change of each resource: first the changes without a package,
+// sorted by time, then those of each package, sorted by their offset in it.
 func (ch *Changes) All() iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for s, err := range ch.latest.Sorted(ch.rank) {
@@ -215,8 +208,7 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends to a buffer the key of a change. All yields changes in the order of their
-// keys.
+// rank appends the sort key of a change to a buffer.
 func (ch *Changes) rank(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)

@@ -17,18 +17,18 @@ const (
 )
 
 // lister reads the Resource Lists of a set: plain lists, their indexes (1.1 §10.2),
-// chains of pages, and lists that contain other lists.
+// chains of pages, and lists that contain lists.
 type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index                                           // URIs of the resources that are in a list and also have a later change
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // function that handles the nth entry of a document that is not an index
+	listed *spool.Index                                           // URIs of listed resources that also have a later change
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for the nth entry of a document that is not an index
 
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // there are more documents than one run reads
-	opened   int             // number of members of the packages that stay open; see Package.keep
+	opened   int             // number of members of the packages that stay open
 	unusable int             // number of unusable packages
 	before   []page          // pages with a link to a previous page
 }
@@ -37,17 +37,15 @@ func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) 
 	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
-// page is a page with a link to a previous page.
 type page struct{ doc, prev string }
 
-// lists yields the resources of all lists. Like the other methods of lister, it returns
-// false when the consumer stops.
+// Each method of lister that yields resources returns false when the consumer stops.
 func (r *lister) lists(uris []string) bool {
 	var failed error
 	usable := false
 	for _, uri := range uris {
 		if r.read[uri] {
-			usable = true // the document has been read already, as a part or page of another one
+			usable = true // the document was already read, as a part or page of another one
 			continue
 		}
 		doc, err := r.open(uri)
@@ -87,8 +85,8 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// follows records which page comes before this one, because the list is complete only
-// if that page is read too.
+// follows records the previous page, because the list is complete only if that page is
+// read too.
 func (r *lister) follows(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
@@ -103,7 +101,7 @@ func (r *lister) follows(doc *Document) {
 }
 
 // pages yields the entries of a document and of the pages after it, and closes them.
-// All pages form one list, which is complete only if the last page was read.
+// The list is complete only if its last page was read.
 func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
@@ -113,12 +111,11 @@ func (r *lister) pages(doc *Document, level int) bool {
 		if !more {
 			return false
 		}
-		next, err := r.next(doc, chain)
+		next, err := r.nextPage(doc, chain)
 		if err != nil {
 			return r.partFailed(resourcesync.QuirkPages, err)
 		}
-		// if the pages show different moments, a resource may have moved from a page
-		// not yet read to one already read
+		// a resource may have moved from a page not yet read to a page that was read
 		if doc = next; doc != nil && first.Header.At != doc.Header.At {
 			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: this page and the first page have different times (at %s and at %s), so resources missing from the list are not deleted",
 				doc.URI, doc.Header.At, first.Header.At))
@@ -127,18 +124,16 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// next opens the page after doc. It returns nil if there is none or if that page was
-// already read.
-func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
+// nextPage returns nil if doc is the last page or its next page was already read.
+func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
-	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
+	if err != nil || uri == "" || r.read[uri] || !r.allowsMore(doc) {
 		return nil, err
 	}
 	return r.open(uri)
 }
 
-// doubt calls unsure, and records that the lists may be complete when they are read
-// again.
+// doubt records that the lists may be complete when they are read again.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
@@ -153,8 +148,7 @@ func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	}
 }
 
-// room reports whether the limit on the number of documents allows one more.
-func (r *lister) room(doc *Document) bool {
+func (r *lister) allowsMore(doc *Document) bool {
 	if len(r.read) < maxDocuments {
 		return true
 	}
@@ -165,7 +159,6 @@ func (r *lister) room(doc *Document) bool {
 	return false
 }
 
-// document yields the resources of a Resource List and of the lists that it contains.
 func (r *lister) document(doc *Document, level int) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
@@ -198,7 +191,6 @@ func (r *lister) document(doc *Document, level int) bool {
 	})
 }
 
-// entries calls take with each entry of a document and the entry's number.
 func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) bool) bool {
 	n := 0
 	for e, err := range doc.Entries() {
@@ -214,14 +206,12 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 	return true
 }
 
-// twice reports the resources that a document lists more than once.
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
 		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is listed more than once; its last entry|resources are listed more than once; the last entry of each} counts", doc.URI, n))
 	}
 }
 
-// resource yields the resource of an entry of a Resource List.
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	if e.Change != "" {
 		r.doubt(0, doc.URI+": contains changes like a Change List, so it may be incomplete: resources missing from it are not deleted")
@@ -232,15 +222,14 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields the resource of an entry, with at as its time. It skips the entry if a
-// later entry of the document is about the same resource.
+// take skips the entry if a later entry of the document is about the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
 			return true
 		}
 	}
-	if err := r.st.Reader.past(doc, at); err != nil {
+	if err := r.st.Reader.notAfter(doc, at); err != nil {
 		r.yield(Item{}, err)
 		return false
 	}
@@ -267,8 +256,7 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// pkg adds the package that an entry of a Resource Dump names to the snapshot. If the
-// package cannot be used, the snapshot becomes partial.
+// pkg makes the snapshot partial if the package of the entry cannot be used.
 func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
@@ -282,7 +270,6 @@ func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	return true
 }
 
-// manifests yields the resources in the packages of a Resource Dump.
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
 		doc, err := r.st.manifest(r.ctx, p)
@@ -307,7 +294,6 @@ func (r *lister) manifests() bool {
 	return true
 }
 
-// packaged yields the resources of a manifest.
 func (r *lister) packaged(p *Package, doc *Document) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
@@ -322,9 +308,8 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
 }
 
-// part yields the entries of a document that an index contains. If that document is
-// unusable, or older than the index says, the snapshot becomes partial; the other
-// documents are still used.
+// part makes the snapshot partial if a document of an index is unusable, or older than
+// the index says. The other documents are still used.
 func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {
@@ -336,7 +321,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 		return true // the index names the document twice, and its resources were already yielded
 	case level > maxLevels:
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
-	case !r.room(index):
+	case !r.allowsMore(index):
 		return true
 	}
 	doc, err := r.open(uri)
@@ -358,9 +343,8 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 }
 
 // sameGeneration checks that a document was made together with the index or dump that
-// names it: the document has the time stated there, or at least a time in the period in
-// which the index or dump was made. Otherwise a resource that moved from one part to
-// another may appear in neither.
+// names it: its time is the stated one, or in the period in which the index or dump was
+// made. Otherwise a resource that moved between two parts may be in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()
@@ -373,7 +357,6 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	r.doubt(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
 }
 
-// behind returns an error if a document is older than the one that names it.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than the document that names it (at %s)", at, root)}
@@ -394,7 +377,6 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed records an error of the Source about a document and continues.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -404,8 +386,7 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed continues without a package. If a Resource List can be used instead, it
-// gives up the dump.
+// packageFailed gives up the dump if a Resource List can be used instead.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}
@@ -429,15 +410,15 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// setAt sets the time of the snapshot to the given time, unless it has an earlier one.
+// The oldest part decides the time of the snapshot.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t
 	}
 }
 
-// overlay replaces the description of a resource in a Resource List or manifest by that
-// of a later change. ok is false if the change deleted the resource.
+// overlay replaces the listed description of a resource by that of a later change. ok
+// is false if the change deleted the resource.
 func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	c, err := r.st.overlay().Of(w.URI)
 	if c == nil || err != nil {
@@ -446,13 +427,12 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	if err := r.listed.Set(w.URI, spool.Place{}); err != nil {
 		return w, false, err
 	}
-	over, ok := r.over(w, c)
+	over, ok := r.applyChange(w, c)
 	return over, ok, nil
 }
 
-// over applies a change to a resource that a list describes. ok is false if the change
-// deleted the resource.
-func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
+// applyChange returns ok=false if the change deleted the resource.
+func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
@@ -474,8 +454,7 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		// if the resource exists, its description is either the one in the list or the
-		// one in the change
+		// if the resource exists, either the list or the change describes it
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}
@@ -490,8 +469,8 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	return Item{Resource: *told, Location: c.Location, By: c, Listed: &listed}, true
 }
 
-// disputed returns a copy of c according to which it is unknown which version of the
-// resource exists and, if denied is set, whether the resource exists at all.
+// disputed returns a copy of c with an unknown version of the resource. If denied is
+// set, it is also unknown whether the resource exists.
 func (c *Change) disputed(denied bool) *Change {
 	open := *c
 	open.Torn, open.Denied, open.Change = true, denied, resourcesync.Updated

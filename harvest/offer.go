@@ -22,18 +22,18 @@ type Offer struct {
 	Offered
 	reader     *Reader
 	set        discover.Set
-	Position   Position // Position up to which earlier runs read the changes; zero if there was no earlier run
+	Position   Position // position up to which earlier runs read the changes; zero if there was no earlier run
 	Empty      bool     // the caller holds no resource of the set
 	DumpsFirst bool     // whether to look for changes in Change Dumps before Change Lists
 
 	chains  [Tracks]*sequence
-	since   [Tracks]time.Time // for each of the chains, the start of the period for which it was opened
-	stands  *window           // the Change List that the Position names, if it was read again and has changed
-	current *sequence         // a sequence that has only the Change List that the Position names; nil if it was not opened alone
-	Changes [Tracks]*Changes  // for each Track that Follow has read, the changes after the Position
-	Heard   *Changes          // the changes that were read last, from which Rhythm estimates how often the set changes
+	since   [Tracks]time.Time // start of the period for which each chain was opened
+	stands  *window           // the Change List of the Position, if it was read again and has changed
+	current *sequence         // the Change List of the Position alone; nil if it was not opened alone
+	Changes [Tracks]*Changes  // changes after the Position, for each Track that Follow has read
+	Heard   *Changes          // the changes from which Rhythm estimates how often the set changes
 	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
-	unread  error             // error because of which the changes after the last snapshot cannot be read now; nil if there was none
+	unread  error             // error because of which the changes after the last snapshot cannot be read
 }
 
 // NewOffer returns an Offer of a set's documents without reading them.
@@ -48,7 +48,8 @@ func NewOffer(r *Reader, set discover.Set) *Offer {
 	return o
 }
 
-// Close closes the documents that were read, and frees what is stored of their entries.
+// Close closes the documents that were read, and frees the memory and files of their
+// entries.
 func (o *Offer) Close() {
 	for _, c := range append(o.chains[:], o.current) {
 		if c != nil {
@@ -60,16 +61,16 @@ func (o *Offer) Close() {
 
 // Follow reads the changes after the Position from the documents of a Track.
 func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
-	c, err := o.from(ctx, tr)
+	c, err := o.openTrack(ctx, tr)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	ch, err := c.after(ctx, o.Position)
+	ch, err := c.changesAfter(ctx, o.Position)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
 	if before := o.Changes[tr]; before != nil { // the caller no longer uses the changes of an earlier call
-		_ = before.latest.Close() // closes a temporary file
+		_ = before.latest.Close()
 	}
 	o.Changes[tr], o.Heard = ch, ch
 	if ch != nil && ch.slid && ch.latest.Len() > 0 {
@@ -79,8 +80,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	return ch, found, err
 }
 
-// from finds the documents of a Track that list the changes after the Position.
-func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
+func (o *Offer) openTrack(ctx context.Context, tr Track) (*sequence, error) {
 	if tr != ChangeLists {
 		return o.chain(ctx, tr, o.Position.At)
 	}
@@ -91,14 +91,14 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // earlier runs have applied the lists before the one that the Position names completely
+	if err == nil && stands != nil && c.added == stands.uri { // earlier runs have applied the lists before that of the Position completely
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
 }
 
-// chain finds the documents of a Track that list the changes since a moment, or at
-// least the newest of these changes.
+// chain finds the documents that list the changes since a moment, or at least the
+// newest of these changes.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -119,8 +119,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	// an index that does not name the list that the Position names must be an outdated
-	// copy
+	// an index that does not name the list of the Position must be an outdated copy
 	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri
@@ -130,8 +129,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	return c, nil
 }
 
-// reach returns an Outcome that says whether ch contains all changes after the Position
-// cur (1.1 §12.1).
+// reach decides whether ch contains all changes after the Position cur (1.1 §12.1).
 func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Why: fmt.Sprintf(format, args...)}
@@ -160,9 +158,8 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds to ch the changes that were read earlier from other kinds of documents,
-// if ch has all changes from the Position on. It returns the given Outcome, or one that
-// describes a gap if changes between the two are missing.
+// joined adds to ch the earlier changes from other kinds of documents. It describes a
+// gap if changes between the two are missing.
 func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -175,15 +172,14 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	return found, nil
 }
 
-// after reads the changes after the given moment (at), from the first kind of document
-// (Track) that has all of them. If none has, it returns the changes of the first Track,
-// and describes the missing ones in gap. It does not request Change Lists again that
-// were already found. If at is unknown (zero), latest is the latest time that it can
-// be.
-func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
+// changesAfter reads the changes after a moment from the first kind of document (Track)
+// that has all of them. If none has, it returns the changes of the first Track, and gap
+// describes the missing changes. If the moment is unknown (zero), latest is its latest
+// possible time.
+func (o *Offer) changesAfter(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range o.Order(o.DumpsFirst) {
-		ch, lacks, err := o.along(ctx, tr, at, latest)
+		ch, lacks, err := o.changesIn(ctx, tr, at, latest)
 		switch {
 		case err == nil:
 		case OfSource(err) && ctx.Err() == nil: // the snapshot can be used even if some documents with changes cannot be read
@@ -203,22 +199,22 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // the moment is unknown, so no documents can be known to have all changes after it, and reading packages would be useless
+		if ch != nil && at.IsZero() { // without a known moment no document certainly has all changes after it, and reading packages would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// along reads the changes after the given moment (at) from the documents of one Track.
-// lacks describes missing changes; "" if there are none.
-func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
+// changesIn reads the changes after a moment from one Track. lacks describes missing
+// changes.
+func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, "", err
 	}
-	// load must not stop before the latest change that an earlier run applied:
-	// otherwise all changes that it reads could be older than the state of the caller
+	// load must not stop before the latest change that an earlier run applied: otherwise
+	// all changes could be older than the state of the caller
 	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now()))
 	if ch != nil {
 		o.Heard = ch
@@ -230,23 +226,22 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	case !at.IsZero():
 	case o.Position.List != "": // no deletion follows from a list of unknown time, so only the changes after the Position are needed
 		at = evidence.Later(o.Position.At, o.Position.Ended)
-	case c.Why != "" && ch != nil: // changes before these are missing, whatever the time of the list is
+	case c.Why != "" && ch != nil: // earlier changes are missing, whatever the time of the list is
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest
 	}
-	// the Source has removed entries from the list (see Offer.dropped), some of them
-	// later than the given time
+	// the Source has removed entries from the list, some of them later than the given time
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
-		// so the list is complete only from its first entry on, even if it states an
-		// earlier start
+		// so the list is complete only from its first entry on, even if it states an earlier
+		// start
 		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes which changes after the given moment are missing from the lists.
-// It returns "" if nothing shows that changes are missing.
+// gapAfter describes which changes after a moment are missing; "" if nothing shows that
+// changes are missing.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -264,8 +259,6 @@ func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	return unknownSince(at, lacks)
 }
 
-// unknownSince returns a message about the unknown changes after a moment, with the
-// reason why they are unknown.
 func unknownSince(at time.Time, why string) string {
 	if at.IsZero() {
 		return "as of an unknown time; changes since are unknown: " + why
@@ -277,8 +270,8 @@ func unknownSince(at time.Time, why string) string {
 const maxUnusable = 3
 
 // Carry looks for the bytes of changed resources in the packages of Change Dumps, if
-// fewer packages than the limit have to be opened. It returns the number of changes
-// whose bytes it found, and describes the result in why.
+// fewer packages than the limit must be opened. It returns the number of changes whose
+// bytes it found, and why describes the result.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
@@ -310,8 +303,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int,
 	return found, Counted(len(windows), "%d of the changed resources were found in %d {package|packages} of Change Dumps", found, len(windows)), nil
 }
 
-// match records for each change in ch whether the package w contains its bytes. It
-// returns the number of changes found.
+// match returns the number of changes in ch whose bytes the package w contains.
 func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -342,8 +334,8 @@ func (o *Offer) newSnapshot(by SnapshotKind, lists ...string) *Snapshot {
 }
 
 // Snapshot opens a snapshot and reads the changes after it. It returns an error for a
-// Resource Dump that is older than the Resource List if the Source does not list the
-// changes since the dump, because then the dump does not give the present state.
+// Resource Dump older than the Resource List if the changes since the dump are unknown,
+// because then the dump does not give the present state.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
 	st := o.newSnapshot(s, o.set.Documents(snapshotDocuments[s])...)
 	defer func() {
@@ -366,13 +358,13 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	if err != nil {
 		return nil, err
 	}
-	// a dump that names no package is not used, because the Resource List shows whether
-	// any resource exists
+	// a dump without packages is not used, because the Resource List shows whether any
+	// resource exists
 	if st.spare && len(st.Packages) == 0 {
 		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 	}
 	st.readFirst(ctx)
-	if st.Changes, st.Gap, err = o.after(ctx, at, st.Latest); err != nil {
+	if st.Changes, st.Gap, err = o.changesAfter(ctx, at, st.Latest); err != nil {
 		return nil, err
 	}
 	if s != ResourceList && !st.Changes.Span().Since(at) {
@@ -382,8 +374,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 }
 
 // latest returns an error if a snapshot without later changes is not the present state
-// of the set. It returns nil if the snapshot is a Resource Dump and the Resource List
-// is not newer.
+// of the set. A Resource Dump is, if the Resource List is not newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes after that are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
@@ -428,8 +419,8 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose records that a kind of snapshot cannot be used. If another kind can, Lose
-// reports the reason to the Reader.
+// Lose records that a kind of snapshot cannot be used. If another kind can, it reports
+// the reason to the Reader.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

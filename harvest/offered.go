@@ -30,13 +30,11 @@ const (
 	SnapshotKinds                           // number of the values above
 )
 
-// trackDocuments maps each Track to the capability of its documents.
 var trackDocuments = [Tracks]resourcesync.Capability{
 	resourcesync.CapabilityChangeList, resourcesync.CapabilityChangeListArchive,
 	resourcesync.CapabilityChangeDump, resourcesync.CapabilityChangeDumpArchive,
 }
 
-// snapshotDocuments maps each kind of snapshot to the capability of its documents.
 var snapshotDocuments = [SnapshotKinds]resourcesync.Capability{
 	resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDump,
 	resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive,
@@ -81,9 +79,8 @@ func (s SnapshotKind) String() string {
 	return [SnapshotKinds]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
 
-// Outcome is the result of Offer.Follow, which reads the changes after a Position from
-// the documents of a Track.
+// Outcome is the result of Offer.Follow.
 type Outcome struct {
 	Reaches bool   // the documents contain all changes after the Position
-	Why     string // why Reaches is true or false, in one sentence
+	Why     string // the reason for Reaches, in one sentence
 }

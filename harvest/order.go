@@ -13,11 +13,10 @@ import (
 
 // This file determines the time and the order of the changes in a list.
 
-// entry returns the change that an entry describes. The time of the change is the
-// datetime of the entry, or its lastmod if it has no datetime (as in ResourceSync 1.0).
-// A lastmod before the period of the list is the time of the bytes and not of the
-// change, whose time is then unknown: a moved or copied file often keeps its lastmod,
-// and the lastmod of a deletion may be that of the deleted version.
+// A change without a datetime gets the lastmod of its entry as its time (as in
+// ResourceSync 1.0). A lastmod before the period of the list is only the time of the
+// bytes: a moved or copied file often keeps its lastmod, and the lastmod of a deletion
+// may be that of the deleted version. The time of such a change is unknown.
 func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
@@ -28,8 +27,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// set if the entry is a deletion that, by its lastmod, happened before the time up
-	// to which earlier runs read
+	// a deletion whose lastmod is before the time up to which earlier runs read
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
 	if until.Before(from) { // the Source's clock went back between from and until
@@ -69,7 +67,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	return c, false
 }
 
-// earliest returns the earliest of t and those other times that are not zero.
+// earliest ignores other times that are zero.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {
@@ -80,9 +78,8 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 }
 
 // follow sets Last for a change that is later than all changes that earlier runs read.
-// It does not do so for a change dated after the last of these and before the time up
-// to which the earlier runs read: if they read an outdated copy of the list, this
-// change may have happened before.
+// A change dated after the last of these, but before the time up to which the earlier
+// runs read, may be older: these runs may have read an outdated copy of the list.
 func (l *changeList) follow(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
@@ -98,19 +95,19 @@ func (l *changeList) follow(c *ChangeEntry) {
 	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
-// ordering describes the order of the entries of a list, as far as their times show it.
-// Here, an anchor is an entry whose time is certain.
+// ordering describes the order of the entries of a list. An anchor is an entry whose
+// time is certain.
 type ordering struct {
-	anchors  int       // number of anchors, that is, of entries whose time is certain
-	loose    int       // number of the other entries, whose time is not certain
+	anchors  int       // number of anchors (entries whose time is certain)
+	loose    int       // number of entries whose time is not certain
 	at       time.Time // time of the last entry whose time is certain
 	of       string    // URI of the last entry whose time is certain
-	up, down bool      // whether some entry has a later (up) or earlier (down) time than the one before it, among the entries whose time is certain
-	several  bool      // the entries whose time is certain belong to more than one resource
-	back     [2]string // URIs of the first two consecutive entries, among those whose time is certain, of which the second one is earlier
+	up, down bool      // whether an anchor has a later (up) or earlier (down) time than the anchor before it
+	several  bool      // the anchors (entries whose time is certain) belong to several resources
+	back     [2]string // URIs of the first two consecutive anchors of which the second has an earlier time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list begins with its newest entry
-	straight [2]bool   // for each of the two resources in back: without its entries, the times that are certain ascend
+	straight [2]bool   // for each of the two resources in back: the anchors ascend in time without its entries
 	claims   *spool.Table[*claim]
 }
 
@@ -118,7 +115,6 @@ type ordering struct {
 // possible times of the entries before and after it.
 func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
 
-// see updates the ordering by the next entry of the list.
 func (o *ordering) see(c *ChangeEntry) {
 	if !c.anchor() {
 		o.loose++
@@ -136,15 +132,14 @@ func (o *ordering) see(c *ChangeEntry) {
 
 // order determines in which order the changes of the list happened. A Change List
 // should have the oldest change first (1.1 §12.1), but some Sources write the newest
-// first, or group changes by kind. The order matters only for a resource with several
-// entries. If the last of these entries in the list and the last one by time disagree
-// on whether the resource exists, and nothing shows which of them is right, the entries
-// are marked as contradictory (Torn).
+// first, or group changes by kind. If, for one resource, the last entry in the list and
+// the last entry by time disagree on whether it exists, and nothing shows which is
+// right, its entries are marked as contradictory (Torn).
 func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) error {
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // if only two entries have a certain time, one of the times may just be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // if only two entries have a certain time, one of the times may be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -154,30 +149,29 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim summarises what the entries of one resource say, both in the order of their
-// times and in the order of the list.
+// claim summarises the entries of one resource, in the order of their times and in the
+// order of the list.
 type claim struct {
 	URI     string
 	Loose   bool         // the time of some entry of the resource is not certain
-	Latest  time.Time    // the latest of the times From of the entries
+	Latest  time.Time    // latest From time of the entries of the resource
 	Gone    bool         // the last entry of the resource in the list is a deletion
-	Late    bool         // the entry that has the time Latest is a deletion
+	Late    bool         // the entry with the latest time is a deletion
 	Deleted bool         // some entry of the resource is a deletion
-	Rival   *spool.Place // place in Reader.rivals of the latest entry that is not a deletion; nil if there is none
+	Rival   *spool.Place // position in Reader.rivals of the latest entry that is not a deletion; nil if there is none
 	At      time.Time    // the time From of the entry in Rival
-	Several bool         // more than one entry is not a deletion
-	Stray   *spool.Place // place in Reader.rivals of the last entry without a known time that is not a deletion; nil if there is none
+	Several bool         // several entries are not deletions
+	Stray   *spool.Place // position in Reader.rivals of the last entry of unknown time that is not a deletion; nil if there is none
 	Until   time.Time    // the time To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }
 
-// claim sets l.claims, which summarise the entries of each resource.
 func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // for each of the two resources in back: the last time that is certain, of an entry of another resource
+	var last [2]time.Time // for each of the two resources in back: the last certain time of an entry of another resource
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -208,8 +202,7 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add updates the claim by the next entry of its resource. It stores the description of
-// the resource in rivals, so that claims need little memory.
+// add stores descriptions in rivals, so that claims need little memory.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
@@ -236,11 +229,11 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// torn marks an entry as contradictory (Torn) if the last entry of its resource in the
-// list and the last one by time disagree on whether the resource exists. It does not do
-// so if the entries of other resources show that the list does not have the oldest
-// change first, because then the times are right.
-func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
+// markTorn marks an entry as contradictory if the last entry of its resource in the
+// list and the last one by time disagree on whether the resource exists. If the entries
+// of other resources show that the list does not have the oldest change first, the
+// times are right.
+func (l *changeList) markTorn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil
 	}
@@ -250,7 +243,7 @@ func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	case err != nil || c.Rival == nil:
 		return err
 	case !c.Deleted:
-		return l.versions(s, c, rivals)
+		return l.markVersions(s, c, rivals)
 	}
 	i := slices.Index(l.back[:], e.URI)
 	differ := i >= 0 && c.Gone != c.Late
@@ -264,10 +257,10 @@ func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// versions is called for an entry of a resource that the list never deletes. It marks
-// the entry as contradictory (Torn) if another entry describes other bytes of the
-// resource and nothing shows which of the two is later.
-func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
+// markVersions marks an entry as contradictory (Torn) if another entry describes other
+// bytes of the resource and nothing shows which is later. The list never deletes the
+// resource.
+func (l *changeList) markVersions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
 	other, least, until := c.Rival, c.At, e.To
 	if e.Timed() {
@@ -283,8 +276,8 @@ func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resou
 	return err
 }
 
-// bounded yields the entries. If the list is in order and the time of an entry is
-// unknown, it limits that time by the nearest certain times before and after the entry.
+// If the list is in order, bounded limits the unknown time of an entry by the nearest
+// certain times before and after it.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read
@@ -342,8 +335,8 @@ func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	}
 }
 
-// bound limits the time of a change whose time is unknown: it happened after low and,
-// unless high is zero, before high.
+// bound limits the unknown time of a change: it happened after low and, unless high is
+// zero, before high.
 func (c *ChangeEntry) bound(low, high time.Time) {
 	if c.ByLastMod && c.Changed.Before(low) {
 		c.forgetTime()
@@ -366,17 +359,15 @@ func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
-// setUntil sets Until, the latest possible time of a change, if the time of the change
-// is unknown.
 func (c *ChangeEntry) setUntil(served, now time.Time) {
 	if !c.Timed() {
 		c.Until = cmp.Or(c.To, served, now)
 	}
 }
 
-// Word returns what the change says about its resource, with the description of the
-// resource. If the change is contradictory (Torn), the description is the one that is
-// right if the resource exists.
+// Word returns the statement of the change about its resource, with the description of
+// the resource. If the change is contradictory (Torn), the description is valid if the
+// resource exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
 	switch {
@@ -390,8 +381,8 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Or returns a second description of the resource, if nothing shows whether this one or
-// the one that Word returns is later. It returns nil if there is none.
+// Or returns a second description of the resource, if nothing shows whether it is later
+// than that of Word; else nil.
 func (c *Change) Or() *Resource {
 	switch {
 	case !c.Torn || c.Rival == nil || c.Change == resourcesync.Deleted, c.Rival.Beside(c.Length, c.Digests) == evidence.Same:
@@ -404,11 +395,10 @@ func (c *Change) Or() *Resource {
 
 // Against returns the same as Word, except in two cases. held is the lastmod of the
 // version that the caller has, and due that of a version that it still has to fetch. If
-// the lastmod of a deletion equals one of them, it is the lastmod of the deleted
+// the lastmod of a deletion equals one of these, it is the lastmod of the deleted
 // version, and the time of the deletion is unknown. If a change is contradictory only
-// because newer lists do not contain the resource, and its lastmod equals held, it is
-// the change that created this version, and nothing shows that the resource was deleted
-// later.
+// because newer lists do not contain the resource, and its lastmod equals held, the
+// change created this version, and nothing shows that the resource was deleted later.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {

@@ -11,24 +11,24 @@ import (
 	"instep/resourcesync"
 )
 
-// Package is a package that a dump lists (1.1 §11.1, §13.1), with what the Reader finds
-// out about it.
+// Package is a package that a dump lists (1.1 §11.1, §13.1), with the facts that the
+// Reader finds out about it.
 type Package struct {
 	URI         string
 	mediaType   string
 	Length      resourcesync.Length
 	Digests     resourcesync.Digests
-	Contents    string                // URI of a copy of the manifest (rel="contents"); "" if there is none
+	Contents    string                // URI of a copy of the manifest ("contents" link); "" if there is none
 	Harmless    bool                  // a resource is never deleted only because it is missing from the manifest
-	Alone       bool                  // resources that are missing from the manifest are deleted, without a Resource List that confirms their deletion
-	at          resourcesync.Datetime // for a Resource Dump: the time of the state that the package contains
+	Alone       bool                  // resources that are missing from the manifest are deleted even if no Resource List confirms the deletion
+	at          resourcesync.Datetime // for a Resource Dump: time of the state that the package contains
 	from, Until resourcesync.Datetime // for a Change Dump: the period of the changes in the package; Until is zero while the package is open
 
-	Members int64  // number of the entries of the manifest that have a path
-	Listed  int64  // total size in bytes of the members, without those of which the manifest gives no length
+	Members int64  // number of manifest entries with a path
+	Listed  int64  // size in bytes of the members of known length
 	Unsized bool   // the manifest does not give the length of every member
-	Opened  Opened // the open package, if it had to be opened to read its manifest; else nil
-	Copied  string // for a Resource Dump: checksum of the copy of the manifest (Contents), if that was read; else ""
+	Opened  Opened // the package, if it was opened to read its manifest; else nil
+	Copied  string // for a Resource Dump: checksum of the copy of the manifest, if the copy was read; else ""
 }
 
 // Opened is an open package whose ZIP directory is in memory.
@@ -38,12 +38,12 @@ type Opened interface {
 	Close() error // closes the package and removes the bytes that were transferred
 }
 
-// Location says where in a package the bytes of a resource are. It is zero if no
-// package contains them.
+// Location says where in a package the bytes of a resource are; zero if no package
+// contains them.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
-	Offset  int64  // total size in bytes of the members that come before this one in the manifest
+	Offset  int64  // total size in bytes of the members before this one in the manifest
 }
 
 // Item is a Source's description of a resource, with the package of its bytes, if any.
@@ -51,14 +51,13 @@ type Item struct {
 	Resource
 	Location
 	By     *Change   // the change that contains the description; nil if a list contains it
-	Listed *Item     // the description in the list, if it is unknown whether the list or the change is newer; else nil
-	At     time.Time // if documents contradict each other: time of the list, whether it contains the resource or not
-	Or     *Resource // if documents contradict each other: another version that may be the present one; nil if there is none
+	Listed *Item     // the listed description, if it is unknown whether the list or the change is newer; else nil
+	At     time.Time // time of the list, if documents contradict each other
+	Or     *Resource // another version that may be the present one, if documents contradict each other; else nil
 }
 
-// carries counts an entry of the manifest in Members, Listed and Unsized, and returns
-// where the bytes of the entry are. It returns the zero Location if the entry has no
-// path or p is nil.
+// carries counts an entry of the manifest. It returns the zero Location if the entry
+// has no path or p is nil.
 func (p *Package) carries(e *resourcesync.Entry) Location {
 	if p == nil || e.Path == "" {
 		return Location{}
@@ -91,16 +90,14 @@ func (p *Package) Size() int64 {
 }
 
 // maxKept is the maximum number of members of the packages that stay open after their
-// manifests were read; other packages are opened a second time when their bytes are
-// needed. A package with fewer than leastKept members counts as that many, so at most
-// 64 packages stay open.
+// manifests were read; other packages are opened again when their bytes are needed. A
+// package counts as at least leastKept members, so at most 64 packages stay open.
 const (
 	maxKept   = 1 << 18
 	leastKept = maxKept / 64
 )
 
-// keep leaves the package open unless the open packages have too many members. It adds
-// the members of the package to their number, opened.
+// keep adds the members of a package that it leaves open to opened.
 func (p *Package) keep(opened *int) {
 	if p.Opened == nil {
 		return
@@ -110,7 +107,6 @@ func (p *Package) keep(opened *int) {
 	}
 }
 
-// leave closes the package, which may be opened again.
 func (p *Package) leave() {
 	if p.Opened != nil {
 		_ = p.Opened.Leave() // after an error the bytes are transferred again
@@ -121,12 +117,12 @@ func (p *Package) leave() {
 // Close closes the package and removes the bytes that were transferred.
 func (p *Package) Close() {
 	if p.Opened != nil {
-		_ = p.Opened.Close() // closes a temporary file
+		_ = p.Opened.Close()
 		p.Opened = nil
 	}
 }
 
-// QuirkOf returns the quirk that caused a package's error; 0 if none did.
+// QuirkOf returns the quirk that caused the error of a package; 0 if none did.
 func QuirkOf(err error) resourcesync.Quirk {
 	var de *DocumentError
 	switch {
@@ -138,12 +134,10 @@ func QuirkOf(err error) resourcesync.Quirk {
 	return 0
 }
 
-// OtherFormat returns the error for a package that is not a ZIP file.
 func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }
 
-// otherFormats maps media types of other archive formats to names of formats.
 var otherFormats = map[string]string{
 	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
 	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
@@ -162,8 +156,8 @@ func (p *Package) OtherFormat() error {
 
 const relContents = "contents"
 
-// packageOf returns the package of a dump's entry. It ignores a copy of the manifest at
-// an origin that may not speak for the Source.
+// packageOf ignores a copy of the manifest at an origin that may not speak for the
+// Source.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {
@@ -187,7 +181,7 @@ func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, err
 	return p, p.OtherFormat()
 }
 
-// isLocal reports whether a package's URI is a path on the Source's own machine.
+// isLocal reports whether the URI of a package is a path on the Source's own machine.
 func isLocal(loc string) bool {
 	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
 		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')

@@ -12,21 +12,18 @@ import (
 	"instep/resourcesync"
 )
 
-// manifestOf maps the capability of a dump to that of its manifests.
 var manifestOf = map[resourcesync.Capability]resourcesync.Capability{
 	resourcesync.CapabilityResourceDump: resourcesync.CapabilityResourceDumpManifest,
 	resourcesync.CapabilityChangeDump:   resourcesync.CapabilityChangeDumpManifest,
 }
 
-// isPackage reports whether a response is a package where a document was expected.
 func isPackage(body *bufio.Reader) bool {
 	head, err := body.Peek(len("PK\x03\x04"))
 	return err == nil && pack.Sniff(head) == pack.KindZIP
 }
 
 // onePackage is called if a link to a dump leads to a package instead (quirk 21). It
-// returns a dump document that it has generated, with the package as its only entry and
-// the times in the manifest of the package.
+// returns a generated dump document with the package as its only entry.
 func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	p := &Package{URI: uri}
 	if resp.ContentLength >= 0 {
@@ -61,9 +58,8 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	return r.take(uri, resp, want)
 }
 
-// largePackage is called with the error why after a request for a document has failed.
-// If the response was too large for a document, largePackage requests it again as the
-// only package of a dump. If it is not a package, largePackage returns why.
+// largePackage requests a response that was too large for a document again, as the only
+// package of a dump. If it is no package, largePackage returns why, the first error.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

@@ -18,9 +18,8 @@ const (
 // have as many entries as one document.
 const maxPages = 1_000
 
-// pageAfter returns the URI of the page that follows doc, or "" if there is none. It
-// returns an error if chain, which has the URIs of the pages up to doc, contains that
-// page.
+// pageAfter returns "" for the last page. It returns an error if the next page is in
+// chain, the URIs of the pages up to doc.
 func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
 	ref := doc.Header.Link(relNext)
 	if ref == "" {
@@ -33,12 +32,10 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	return uri, err
 }
 
-// reading is a method that fetches and reads a document: Reader.Read or
-// Reader.readFresh.
 type reading func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error)
 
-// changeList reads a Change List with all its pages. The pages are treated as one
-// document that begins with the first page and ends with the last.
+// changeList reads a Change List with all its pages as one document that begins with
+// the first page and ends with the last.
 func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *Document, err error) {
 	doc, err := read(ctx, uri, resourcesync.CapabilityChangeList)
 	if err != nil || doc.Header.Link(relNext) == "" && doc.Header.Link(relPrev) == "" {

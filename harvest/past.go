@@ -27,12 +27,11 @@ func (e *UncoveredError) Error() string {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // AsOf returns the state that the set had at a past moment. It reads the newest earlier
-// Resource List or Resource Dump, archived or not (Archives §3, §4), and the changes
-// from its time up to the moment (Archives §5, §6). If dumps is set, it prefers dumps,
-// since their packages contain the bytes of that time. No other method that reads may
-// have been called on the Offer before. AsOf returns an UncoveredError if the documents
-// do not give the state at the moment. If only the entries show this, the method
-// Resources of the Snapshot ends with an UncoveredError.
+// Resource List or Resource Dump, archived or not (Archives §3, §4), and the changes up
+// to the moment (Archives §5, §6). If dumps is set, it prefers dumps, since their
+// packages contain the bytes of that time. AsOf must be the first method called on the
+// Offer. If the documents do not give the state, AsOf or the method Resources of the
+// Snapshot returns an UncoveredError.
 func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapshot, error) {
 	o.reader.until, o.DumpsFirst = moment, dumps
 	families := [][]SnapshotKind{{ResourceList, resourceListArchive}, {ResourceDump, ResourceDumpArchive}}
@@ -58,12 +57,10 @@ func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapsh
 	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(string(why), "no earlier list or dump is offered")}
 }
 
-// reasons is a text that lists why several attempts failed because of the documents of
-// the Source.
+// reasons lists why attempts failed because of documents of the Source.
 type reasons string
 
-// add adds the text of an error about the documents of the Source, unless the list has
-// it already, and returns nil. It returns any other error unchanged.
+// add returns an error unchanged unless it is about the documents of the Source.
 func (r *reasons) add(ctx context.Context, err error) error {
 	if err == nil || !OfSource(err) || ctx.Err() != nil {
 		return err
@@ -76,7 +73,7 @@ func (r *reasons) add(ctx context.Context, err error) error {
 	return nil
 }
 
-// bases returns the Snapshots from which the state at the moment Reader.until may be
+// bases returns the snapshots from which the state at the moment Reader.until may be
 // computed: the present list or dump, and the newest archived one before that moment.
 func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind) (all []*Snapshot, err error) {
 	for _, s := range kinds {
@@ -97,13 +94,10 @@ func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind) (all []*Snapsho
 	return all, nil
 }
 
-// sourceErrorf returns an error of the Source.
 func sourceErrorf(format string, args ...any) error {
 	return &SourceError{fmt.Errorf(format, args...)}
 }
 
-// asOf opens the lists or packages of st, and reads the changes after them up to the
-// moment Reader.until.
 func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	moment := o.reader.until
 	defer func() {
@@ -125,10 +119,9 @@ func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	return err
 }
 
-// asOf yields the resources of a Snapshot that Offer.AsOf returned. It yields each
-// resource as if it were in a list of that moment, even if the description comes from a
-// change. If the documents do not show the state of some resource, asOf ends with an
-// UncoveredError.
+// asOf yields each resource as if a list of that moment described it, even if the
+// description comes from a change. It ends with an UncoveredError if the state of some
+// resource is unknown.
 func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		moment := st.Reader.until
@@ -149,12 +142,12 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// upTo reads the changes from the given time up to the moment Reader.until, from the
-// first kind of document that contains all of them.
+// upTo reads the changes up to the moment Reader.until from the first kind of document
+// that contains all of them.
 func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
 	var lacks reasons
 	for _, tr := range o.Order(o.DumpsFirst) {
-		ch, err := o.between(ctx, tr, at)
+		ch, err := o.changesUntil(ctx, tr, at)
 		if err == nil {
 			return ch, nil
 		}
@@ -165,9 +158,9 @@ func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
 	return nil, sourceErrorf("%s", cmp.Or(string(lacks), fmt.Sprintf("no changes after %s are offered", stamp(at))))
 }
 
-// between reads the changes from the given time up to the moment Reader.until, from one
-// kind of document. It returns a SourceError if changes are missing.
-func (o *Offer) between(ctx context.Context, tr Track, at time.Time) (*Changes, error) {
+// changesUntil reads the changes up to the moment Reader.until. It returns a SourceError
+// if changes are missing.
+func (o *Offer) changesUntil(ctx context.Context, tr Track, at time.Time) (*Changes, error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, err
@@ -188,16 +181,16 @@ func (o *Offer) between(ctx context.Context, tr Track, at time.Time) (*Changes, 
 	return ch, nil
 }
 
-// claims reports whether l comes from the last package of a Change Dump that, as its
-// until states, has all changes up to the moment Reader.until. The package itself may
-// end earlier (1.1 §13.1).
+// claims reports whether l comes from the last package of a Change Dump that, by its
+// "until" attribute, has all changes up to the moment Reader.until. The package itself
+// may end earlier (1.1 §13.1).
 func (c *sequence) claims(l *changeList) bool {
 	last := c.windows[len(c.windows)-1]
 	return last.uri == l.URI && !last.told.Time().Before(c.reader.until) && !evidence.ToCome(last.told.Time(), c.reader.Now())
 }
 
 // complete returns the time up to which ch contains all changes: the end of the last
-// list, or, if that list is open, the time at which the Source sent it.
+// list, or, for an open list, the time at which the Source sent it.
 func (ch *Changes) complete() time.Time {
 	at := evidence.Later(ch.End, ch.newest.ended)
 	if ch.newest.until.IsZero() && ch.newest.in == nil {
@@ -207,7 +200,7 @@ func (ch *Changes) complete() time.Time {
 }
 
 // later reports whether a change happened after the moment that AsOf was asked for. If
-// that is unknown, it returns an error that names the list.
+// that is unknown, it returns an error.
 func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	switch {
 	case r.until.IsZero() || c.Timed() && !c.From.After(r.until):
@@ -220,9 +213,9 @@ func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	return true, &DocumentError{URI: list, Reason: fmt.Sprintf("has a change of %s without a datetime, so it may have happened before or after %s", c.URI, stamp(r.until))}
 }
 
-// past returns an error if a list or manifest is newer than the moment that AsOf was
-// asked for.
-func (r *Reader) past(doc *Document, at resourcesync.Datetime) error {
+// notAfter returns an error if a list or manifest is newer than the moment that AsOf
+// was asked for.
+func (r *Reader) notAfter(doc *Document, at resourcesync.Datetime) error {
 	for _, t := range []time.Time{at.Time(), doc.Header.Completed.Time()} {
 		if !r.until.IsZero() && t.After(r.until) {
 			return &UncoveredError{doc.URI, r.until, "it lists resources as of " + stamp(t)}

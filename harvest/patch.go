@@ -13,22 +13,20 @@ type Patch struct {
 	URI     string
 	Type    string // media type of a supported kind of patch
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // digests of the patch itself
-	Before  resourcesync.Digests // digests of the version to which the patch applies; nil if unknown
+	Digests resourcesync.Digests // digests of the patch
+	Before  resourcesync.Digests // digests of the version that the patch changes; nil if unknown
 	After   resourcesync.Digests // digests of the resulting version
 	Size    resourcesync.Length  // length of the resulting version
 }
 
-// maxPatches and maxPatchText limit the series of patches that is stored for a
-// resource: the number of patches, and the total length of their URIs in bytes. Thus
-// they limit the memory for changes.
+// These constants limit the memory for the patches of a resource: their number, and the
+// total length of their URIs in bytes.
 const (
 	maxPatches   = 16
 	maxPatchText = 2 << 10
 )
 
-// patchOf returns the shortest patch of an entry. The kind of patch must be supported,
-// and a digest must be given that proves the result.
+// patchOf returns the shortest patch of a supported kind whose result a digest proves.
 func patchOf(e *resourcesync.Entry) []Patch {
 	if e.Change != resourcesync.Updated || len(e.Digests) == 0 {
 		return nil
@@ -61,7 +59,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	}
 }
 
-// newest returns the last of the patches, as many as maxPatches and maxPatchText allow.
+// newest drops the oldest patches beyond the limits.
 func newest(all []Patch) []Patch {
 	text := 0
 	for i := len(all) - 1; i >= 0; i-- {
@@ -96,8 +94,8 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 	return way
 }
 
-// longest returns the length of the longest of these versions: the first one, w, and
-// those between the patches. It ignores unknown lengths.
+// longest returns the length of the longest version: the first one, w, or one between
+// two patches. It ignores unknown lengths.
 func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	most := max(held.Int64(), w.Length.Int64())
 	for i := range way {
@@ -117,8 +115,8 @@ func mostOf(way []Patch) int64 {
 	return patch.MaxVCDIFF
 }
 
-// CostOf returns the total length of the patches in bytes. It uses an estimate for
-// patches of unknown length.
+// CostOf returns the total length of the patches in bytes, with an estimate for unknown
+// lengths.
 func CostOf(patches []Patch) (n int64) {
 	for i := range patches {
 		n += LengthOr(patches[i].Length)

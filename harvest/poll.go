@@ -9,13 +9,12 @@ import (
 	"instep/discover"
 )
 
-// openCurrent opens the Change List at which an earlier run stopped, without requesting
-// the index. It does so only if that list was the last one in the index, is still open
-// and still begins with exactly the entries that were read. It returns nil otherwise,
-// and also if the last request for the index was more than a day ago, because a Source
-// may leave that list open and continue in another. If the list was requested and has
-// changed, openCurrent returns it as stands. An index that does not contain it is then
-// an outdated copy.
+// openCurrent opens the Change List at which an earlier run stopped without requesting
+// the index. It returns nil unless that list was the last one in the index, is still
+// open and still begins with the entries that were read. It also returns nil if the
+// index was not requested for a day, because a Source may leave that list open and
+// continue in another. A list that was requested and has changed is returned as stands:
+// an index without it is an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
@@ -58,20 +57,19 @@ func Recent(asked, now time.Time) bool {
 	return age >= 0 && age < maxUnasked
 }
 
-// window returns the URI and the period of the Change List in the document.
 func (doc *Document) window() window {
 	return window{uri: doc.URI, from: doc.Header.From, until: doc.Header.Until}
 }
 
-// isOpen reports whether a Change List consists of one page and has no end (until), so
-// that later changes will be added to it (1.1 §12.1).
+// isOpen reports whether a Change List has one page and no end ("until"), so that later
+// changes will be added to it (1.1 §12.1).
 func (doc *Document) isOpen() bool {
 	h := &doc.Header
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a Change List begins with exactly the entries that an earlier
-// run read.
+// begins reports whether a Change List begins with the entries that an earlier run
+// read.
 func (doc *Document) begins(cur Position) bool {
 	sum, n := sha256.New(), 0
 	var text []byte
@@ -83,16 +81,16 @@ func (doc *Document) begins(cur Position) bool {
 			break
 		}
 		text = appendEntry(text[:0], &e)
-		_, _ = sum.Write(text) // a hash never returns an error
+		_, _ = sum.Write(text)
 		n++
 	}
 	return n == cur.Applied && hexSum(sum) == cur.Prefix
 }
 
-// current returns the URI of the index if the index need not be requested again while
-// the last list read is open, otherwise "". For this, the index must give this list as
-// its last one and as open, all lists before it must be closed, and the Source must
-// state the end of a list (until) in the list itself.
+// current returns the URI of the index if it need not be requested again while the last
+// list is open, otherwise "". The index must give this list as its last one and as
+// open, all earlier lists must be closed, and the Source must state the end of a list
+// ("until") in the list itself.
 func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {

@@ -2,8 +2,7 @@ package harvest
 
 import "iter"
 
-// prefetch passes values to its consumer in chunks. These constants limit how far it
-// runs ahead of the consumer.
+// These constants limit how far the function prefetch runs ahead of its consumer.
 const (
 	chunkSize  = 64        // maximum number of values in a chunk
 	chunkBytes = 256 << 10 // size in bytes from which no further value is added to a chunk
@@ -12,7 +11,7 @@ const (
 
 // prefetch runs a sequence in a goroutine, so that the next values are computed while
 // the consumer uses one. When the returned sequence ends, the goroutine has ended too.
-// The function size returns the approximate size of a value in memory, in bytes.
+// size returns the approximate memory of a value in bytes.
 func prefetch[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, error] {
 	type result struct {
 		v   V

@@ -14,27 +14,27 @@ import (
 	"instep/resourcesync"
 )
 
-// Reader reads the documents of a Source. It fetches each document, stores it in a
-// temporary file and reads it to its end tag before the entries take effect.
+// Reader reads the documents of a Source. It stores each document in a temporary file
+// and reads it to its end tag before the entries take effect.
 type Reader struct {
 	Client     *fetch.Client
 	Spool      string          // directory for temporary files; "" for the system's directory
-	Strict     bool            // whether to accept only documents without errors
-	MaxChanges int             // number of changed resources of a set from which on no further Change List is read
+	Strict     bool            // accept only documents without errors
+	MaxChanges int             // number of changed resources of a set after which no further Change List is read
 	Origins    map[string]bool // origins from which documents may be read
 	Packages   Manifests
-	Passed     func(*ChangeEntry)                           // called with each change that is read, not only the last one of a resource; may be nil
+	Passed     func(*ChangeEntry)                           // called with each change, even if a later change supersedes it; may be nil
 	Tell       func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
-	aside      *spool.Log[string]                           // texts of Remainders, in a temporary file; nil before the first one
+	aside      *spool.Log[string]                           // texts of Remainders in a temporary file; nil before the first one
 	rivals     *spool.Log[Resource]                         // second descriptions of resources about which documents contradict each other; nil before the first one
 	spools     []io.Closer                                  // all temporary files of this reader
-	until      time.Time                                    // moment of Offer.AsOf, after which changes and lists are ignored; zero for no limit
-	inMemory   int                                          // maximum number of changes in memory, instead of the constant inMemory; 0 if the constant applies
+	until      time.Time                                    // moment of Offer.AsOf; later changes and lists are ignored; zero for no limit
+	inMemory   int                                          // maximum number of changes in memory; 0 for the constant inMemory
 }
 
-// inMemory is the maximum number of changes in memory, which take about 10 MB. It
-// applies to the changes of the list that is being read, and to those of all lists
-// together. A run with fewer changes creates no temporary file for them.
+// inMemory is the maximum number of changes in memory, about 10 MB, for the list that
+// is being read and again for all lists together. A run with fewer changes creates no
+// temporary file for them.
 const inMemory = 10_000
 
 func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
@@ -42,13 +42,11 @@ func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
 // Close removes the temporary files with the changes and Remainders that were read.
 func (r *Reader) Close() {
 	for _, s := range r.spools {
-		_ = s.Close() // closes a temporary file
+		_ = s.Close()
 	}
 	r.aside, r.rivals, r.spools = nil, nil, nil
 }
 
-// keepRivals creates the log for second descriptions of resources, if there is none
-// yet.
 func (r *Reader) keepRivals() {
 	if r.rivals == nil {
 		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())
@@ -56,8 +54,8 @@ func (r *Reader) keepRivals() {
 	}
 }
 
-// Lighten reduces the memory that a resource takes: it drops the duplicates that will
-// not be fetched, and moves the text of the Remainder to a temporary file.
+// Lighten reduces the memory of a resource: it drops the duplicates that will not be
+// fetched, and moves the text of the Remainder to a temporary file.
 func (r *Reader) Lighten(w *Resource) error {
 	w.Choose(r.Origins)
 	if r.aside == nil {
@@ -80,7 +78,6 @@ func (r *Reader) Now() time.Time { return r.Client.Now() }
 // Note reports a deviation that is not a known quirk.
 func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
 
-// numbered matches the words of a text that depend on a number.
 var numbered = regexp.MustCompile(`\{([^|}]*)\|([^}]*)\}`)
 
 // Counted formats a text about n things. It replaces {thing|things} by the first form
@@ -93,8 +90,8 @@ func Counted[N int | int64](n N, text string, args ...any) string {
 	return fmt.Sprintf(numbered.ReplaceAllString(text, form), args...)
 }
 
-// named returns the absolute URI of a reference in the document at base. It returns an
-// error unless the URI's origin may speak for the Source.
+// named returns the absolute URI of a reference. It returns an error if the URI's
+// origin may not speak for the Source.
 func (r *Reader) named(loc string, base *url.URL) (string, error) {
 	u, err := fetch.ParseReference(loc)
 	if err != nil {

@@ -8,35 +8,30 @@ import (
 )
 
 // Remainder contains the attributes and links of a resource for which Resource has no
-// field (1.1 §7, §14). It holds the text of a resourcesync.Remainder. The zero
-// Remainder is empty.
-//
-// While documents are read, the text may be in a temporary file, so that reading it can
-// fail. A mirror and a consumer of changes get it in memory.
+// field (1.1 §7, §14). It holds the text of a resourcesync.Remainder; the zero
+// Remainder is empty. While documents are read, the text may be in a temporary file, so
+// that reading it can fail. A mirror and a consumer of changes get it in memory.
 type Remainder struct {
 	text string
-	kept *kept // place of the text in a temporary file; nil if the text is in memory
+	kept *kept // position of the text in a temporary file; nil if the text is in memory
 }
 
-// kept is the place of a text in a temporary file.
 type kept struct {
 	log *spool.Log[string]
 	at  spool.Place
 }
 
-// dropped marks a Remainder whose text was dropped because it was longer than
-// resourcesync.MaxRemainder.
+// dropped marks a Remainder whose text was longer than resourcesync.MaxRemainder.
 var dropped = &kept{}
 
-// droppedText represents a dropped Remainder in a temporary file, and in the record of
-// a mirror about a resource that has to be fetched. Parsed, it is an empty Remainder.
+// droppedText stands for a dropped Remainder in a temporary file and in the records of
+// a mirror. Parsed, it is an empty Remainder.
 const droppedText = `{"dropped":true}`
 
 // NewRemainder returns the Remainder of a text that Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
-// remainderOf returns the Remainder of an entry. For a deletion it returns the zero
-// Remainder.
+// A deletion has no Remainder.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
 	// a link to a patch belongs to a change and not to the resource
@@ -78,7 +73,7 @@ func (r Remainder) Equal(o Remainder) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// MarshalText returns the same text as Text, or a marker for a dropped Remainder.
+// MarshalText returns the result of Text, or a marker for a dropped Remainder.
 func (r Remainder) MarshalText() ([]byte, error) {
 	if r.Dropped() {
 		return []byte(droppedText), nil
@@ -105,9 +100,9 @@ func (r *Remainder) Load() error {
 	return err
 }
 
-// setAside moves the text from memory to the temporary file of log, because thousands
-// of changes are in memory and the Source decides how many links each of them has. The
-// text can be read until log is closed.
+// setAside moves the text from memory to a temporary file, because thousands of changes
+// are in memory and the Source decides how many links each has. The text can be read
+// until log is closed.
 func (r *Remainder) setAside(log *spool.Log[string]) error {
 	if r.text == "" {
 		return nil
@@ -119,7 +114,7 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 	return err
 }
 
-// Held returns how many bytes of text are in memory; 0 if the text is in a temporary
+// Held returns the number of bytes of text in memory; 0 if the text is in a temporary
 // file.
 func (r Remainder) Held() int { return len(r.text) }
 

@@ -19,15 +19,13 @@ func MatchType(patterns []string, mediaType string) (n int) {
 	return slices.IndexFunc(patterns, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
 }
 
-// Represent chooses the representation of w whose media type comes first in accept. It
-// chooses among w itself and the alternates to which w's entry links (1.1 §14.3). If
-// two match the same pattern, it takes the first; if none has an accepted type, it
-// leaves w unchanged. If it chooses an alternate, it sets the type, length and digests
-// of w to those of the alternate, and BytesAt to the URI of the alternate. The URI of w
-// stays the same, and w gets a canonical link to it.
-//
-// Represent returns false if w should be left out, because w is one representation of a
-// generic URI and another representation, which has its own entry, is preferred.
+// Represent chooses the representation of w whose media type comes first in accept, among
+// w itself and the alternates to which its entry links (1.1 §14.3). If none is accepted, w
+// stays unchanged. If it chooses an alternate, w gets the type, length and digests of the
+// alternate, BytesAt becomes the URI of the alternate, and w gets a canonical link to its
+// own URI, which stays. Represent returns false if w should be left out, because w
+// represents a generic URI and another representation, which has its own entry, is
+// preferred.
 func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, error) {
 	if w.BytesAt != "" { // an alternate was already chosen
 		return true, nil
@@ -37,8 +35,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	// w has a canonical link to its own URI, from the Source or from a run that has
-	// chosen an alternate
+	// the Source or an earlier call of Represent added a canonical link from w to its own
+	// URI
 	own := generic >= 0 && said.Links[generic].Href == w.URI
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
 	if own && slices.ContainsFunc(said.Links, w.keptAs) {
@@ -63,7 +61,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	// the duplicates and patches of w give the bytes that were not chosen
+	// the duplicates and patches of w give other bytes than the chosen ones
 	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil
@@ -76,8 +74,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	return true, err
 }
 
-// keptAs reports whether w has the type and the bytes of the given alternate. That is
-// so in the record of a mirror if the alternate was chosen.
+// keptAs reports whether w has the type and the bytes of an alternate. In the record of
+// a mirror this means that the alternate was chosen.
 func (w *Resource) keptAs(l resourcesync.Link) bool {
 	if l.Rel != resourcesync.RelAlternate || l.Type != w.Type {
 		return false
@@ -86,14 +84,14 @@ func (w *Resource) keptAs(l resourcesync.Link) bool {
 	return match == evidence.Same || match == evidence.Untied && l.Length == w.Length && len(l.Digests)+len(w.Digests) == 0
 }
 
-// Represented reports whether Represent has chosen an alternate to provide the bytes of
-// the given URI, to which the Remainder belongs.
+// Represented reports whether Represent has chosen an alternate for the URI to which
+// the Remainder belongs.
 func (r Remainder) Represented(uri string) bool {
 	said, err := r.Parse()
 	return err == nil && slices.ContainsFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical && l.Href == uri })
 }
 
-// rank returns the position of a media type in accept; a smaller rank is preferred.
+// A smaller rank is preferred.
 func rank(accept []string, mediaType string) int {
 	if n := MatchType(accept, mediaType); n >= 0 {
 		return n

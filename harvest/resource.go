@@ -19,48 +19,46 @@ type Resource struct {
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Type    string
-	// Encoding is the content coding that the Source states for the sent bytes. Length
-	// and Digests then apply to the encoded bytes. "" means unknown.
+	// Encoding is the content coding of the sent bytes, to which Length and Digests then
+	// apply. "" means unknown.
 	Encoding string
-	// Duplicates are URIs that serve the same bytes (rel="duplicate", 1.1 §14.2), in
+	// Duplicates are URIs that serve the same bytes ("duplicate" links, 1.1 §14.2), in
 	// order of preference. They are empty unless a digest can prove the bytes.
 	Duplicates []string
-	// Preferred is the number of Duplicates with a pri attribute. The Source prefers
+	// Preferred is the number of Duplicates with a "pri" attribute. The Source prefers
 	// these to the resource's own URI.
 	Preferred int `json:",omitzero"`
 	// Patches convert an earlier version into the resource (1.1 §14.4). Each patch
 	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
-	Changed time.Time // time of the change or of the list (at) that gives the description
-	Told    bool      // whether the description comes from a change and not from a list
-	Until   time.Time // latest possible time of a change whose time is unknown, so that Changed is its earliest possible time; else zero
-	Came    time.Time // time at which the bytes were fetched, by the clock of the server that sent them; zero if unknown
+	Changed time.Time // time of the change or of the list ("at") that gives the description
+	Told    bool      // set if a change gives the description, and not a list
+	Until   time.Time // latest possible time of a change of which Changed is only the earliest possible time; else zero
+	Came    time.Time // time at which the bytes were fetched, by the clock of their server; zero if unknown
 
 	// Modified is the Last-Modified time of the response with the bytes; zero if there
 	// is none.
 	Modified time.Time `json:",omitzero"`
 
-	// Memento is the URI that serves the bytes of an earlier version (1.1 §14.6), in a
-	// plan for a past moment; "" if no document gives one.
+	// Memento is the URI of the bytes of an earlier version (1.1 §14.6), in a plan for a
+	// past moment; "" if no document gives one.
 	Memento string `json:",omitzero"`
 
-	// BytesAt is the URI of the alternate that Represent chose to provide the bytes; ""
-	// if URI provides them.
+	// BytesAt is the URI of the alternate that Represent chose; "" if the resource's own
+	// URI provides the bytes.
 	BytesAt string `json:",omitzero"`
 
-	// Remainder contains the other attributes and the links. A mirror stores it
-	// together with the other fields. It replaces an earlier Remainder of the resource
-	// even if it is zero.
+	// Remainder contains the other attributes and the links. A mirror stores it with the
+	// other fields. It replaces an earlier Remainder of the resource even if it is zero.
 	Remainder Remainder `json:",omitzero"`
 }
 
 // Provable reports whether the Source gives a length or a digest that can verify the
-// bytes. Otherwise the bytes stay unverified: a Content-Length only counts the sent
-// bytes and does not prove that they are the resource.
+// bytes. A Content-Length proves nothing, because it only counts the sent bytes.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
 
-// Beside compares the length and digests of w with the given ones, and returns whether
-// they can belong to the same bytes.
+// Beside reports whether w and the given length and digests can belong to the same
+// bytes.
 func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
 	if w.Length.Known() && length.Known() && w.Length != length {
 		return evidence.Differs
@@ -83,7 +81,6 @@ func (w *Resource) Contradicts(length resourcesync.Length, digests resourcesync.
 	return w.Beside(length, digests) == evidence.Differs
 }
 
-// wanted returns the Resource of an entry.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	w := Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Remainder: remainderOf(e), Changed: changed}
 	w.Duplicates, w.Preferred = duplicates(e)
@@ -97,8 +94,8 @@ const MaxURI = 8 << 10
 // maxDuplicates is the maximum number of duplicates of a resource that are tried.
 const maxDuplicates = 3
 
-// duplicates returns the duplicate URIs of an entry, and how many of them have a pri
-// attribute. It returns none if the entry has no digest to prove the bytes.
+// duplicates returns none if the entry has no digest to prove the bytes. preferred is
+// the number of those with a "pri" attribute.
 func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
 		return nil, 0
@@ -119,8 +116,7 @@ func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	return uris, preferred
 }
 
-// priority returns the sort key of a link; a smaller key comes first. A link without
-// pri comes after all links with pri (1.1 §7).
+// priority returns the sort key of a link. Links without "pri" come last (1.1 §7).
 func priority(l resourcesync.Link) int { return cmp.Or(l.Pri, math.MaxInt) }
 
 // Choose keeps the duplicates and patches that may be fetched: those from the given
@@ -146,8 +142,7 @@ func (w *Resource) Choose(origins map[string]bool) {
 	}
 }
 
-// mayAsk reports whether the bytes of w may be requested at a URI. It does not allow
-// http at another origin for a resource with an https URI.
+// mayAsk does not allow http at another origin for a resource with an https URI.
 func (w *Resource) mayAsk(uri string, origins map[string]bool) bool {
 	u, err := fetch.ParseReference(uri)
 	switch {

@@ -8,19 +8,18 @@ import (
 // rhythm measures how often a Change List grows, from the datetimes of its entries.
 type rhythm struct {
 	last time.Time
-	gaps []time.Duration // the last times between a change and the next, at most maxGaps
+	gaps []time.Duration // the last times between two consecutive changes, at most maxGaps
 }
 
 // together is the time between two changes below which they count as published
 // together.
 const together = 10 * time.Second
 
-// maxGaps is the maximum number of gaps (times between two changes) from which a rhythm
-// is computed.
+// maxGaps is the maximum number of times between two changes from which a rhythm is
+// computed.
 const maxGaps = 32
 
-// add adds the time of an entry. It ignores entries close to the last one, which were
-// published together with it.
+// add ignores entries that were published together with the last one.
 func (b *rhythm) add(t time.Time) {
 	gap := t.Sub(b.last).Abs()
 	if gap < together {
@@ -44,7 +43,7 @@ func (b *rhythm) gap() time.Duration {
 }
 
 // Rhythm returns the usual time between two changes of the Change List that was read
-// last, and the freshness lifetime in its response. 0 means unknown.
+// last, and how long its response may be cached. 0 means unknown.
 func (ch *Changes) Rhythm() (gap, maxAge time.Duration) {
 	if ch == nil || ch.newest == nil {
 		return 0, 0

@@ -14,9 +14,9 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultMaxChanges is the number of changed resources from which on a run reads no
-// further Change List. The next run reads the others. So an interrupted run loses at
-// most the work for about this many changes.
+// DefaultMaxChanges is the number of changed resources after which a run leaves further
+// Change Lists to the next run. So an interrupted run loses the work for about this
+// many changes.
 const DefaultMaxChanges = 250_000
 
 // relIndex is the relation of the link from a Change List to its index, in which later
@@ -24,45 +24,44 @@ const DefaultMaxChanges = 250_000
 const relIndex = "index"
 
 // sequence has the Change Lists of a set in the order of their times: one, several, or
-// those of an index (1.1 §12.2). It may also have packages of Change Dumps, whose
-// manifests list changes in the same way. Below, such a manifest is also called a list.
-// As far as is known, no changes between the lists are missing.
+// those of an index (1.1 §12.2). The manifests of a Change Dump's packages list changes
+// in the same way, and are also called lists here. As far as is known, no changes
+// between the lists are missing.
 type sequence struct {
 	reader  *Reader
 	set     string
-	name    string // name of the kind of list, for messages
+	name    string // name of this kind of list, for messages
 	windows []window
-	named   map[string]bool // URIs of the lists
-	lone    *Document       // the document of the only list, if it has been read; else nil
-	opened  int             // number of members of the packages that stay open; see Package.keep
+	named   map[string]bool // URIs of the Change Lists
+	lone    *Document       // document of the only list, if it was read; else nil
+	opened  int             // number of members of the packages that stay open
 	broken  bool            // some offered list cannot be used
-	jumbled bool            // the lists are in another order in the index than by their times (1.1 §12.2), because a clock was wrong
+	jumbled bool            // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
 	via     string          // URI of the index, if the Capability List contains only the index
 	asked   time.Time       // time of the request for the index, by our clock
-	latest  time.Time       // if jumbled is set: the latest start of any list; entries of different lists have no known order before this time
-	ordered bool            // the lists come from an index
-	places  int             // number of calls of add, from which window.place is taken
-	added   string          // URI of the Change List that the Position names, if it was added although the index does not contain it; else ""
-	closes  bool            // a closed list states its end (until) itself, so the others are expected to do so too
+	latest  time.Time       // if jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
+	ordered bool            // an index names the lists
+	places  int             // number of calls of add
+	added   string          // URI of the Change List of the Position, if it was added although the index does not contain it; else ""
+	closes  bool            // a closed list states its end ("until") itself, so the others should do so too
 	Why     string          // reason why there are no lists, or no older ones; "" if there is none
 }
 
-// window is a Change List or the manifest of a package before it is read, with the
-// period of its changes, which begins with from and ends before until.
+// window is a Change List or the manifest of a package, with the period of its changes.
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
-	told        resourcesync.Datetime // for the last package of a Change Dump: the end (until) that the dump states; else zero
-	place       int                   // number by which the lists are sorted in the order of their index
+	told        resourcesync.Datetime // for the last package of a Change Dump: the end ("until") of the dump; else zero
+	place       int                   // position of the list in its index
 	paged       bool                  // the list has further pages
 	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
-// openChangeLists finds the Change Lists of a set. If the set offers only one list and
-// it is closed or does not reach back to the given time, openChangeLists also looks for
-// an index. The caller must close the sequence unless there is an error.
+// openChangeLists also looks for an index if the set offers only one list that is
+// closed or does not reach back to the given time. The caller must close the sequence
+// unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -74,10 +73,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather fills the sequence: it calls the function add for each of the URIs, adds the
-// lists in more, and sorts all lists. If one of the documents cannot be used, the
-// sequence is left without lists. kind is the name of the kind of document, for
-// messages.
+// gather fills the sequence with the lists that add finds at the URIs, and with the
+// lists in more. If one of the documents cannot be used, the sequence has no lists.
+// kind is the name of the documents, for messages.
 func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -101,7 +99,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
 	}
-	if err := c.place(ctx); err != nil {
+	if err := c.findStarts(ctx); err != nil {
 		return err
 	}
 	c.arrange()
@@ -124,15 +122,14 @@ func (c *sequence) Close() {
 	}
 }
 
-// drop removes all lists from the sequence, and reports the reason why.
 func (c *sequence) drop(why error) {
 	c.Close()
 	c.windows, c.Why, c.broken = nil, why.Error(), true
 	c.reader.Note(c.set, c.Why)
 }
 
-// offered adds a document that the Capability List names: a Change List, or the Change
-// Lists of an index.
+// offered adds a document of the Capability List: a Change List, or the Change Lists of
+// an index.
 func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
 		if doc != c.lone {
@@ -179,8 +176,8 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add adds a list to the sequence. If the list is already there, it is moved to the
-// end, because then it was found in an index, which shows the order better.
+// add moves a list that is already there to the end, because the order of the index is
+// better.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
@@ -201,7 +198,6 @@ func (c *sequence) add(w window) {
 // seconds.
 const justNow = 2 * time.Second
 
-// index adds the lists of an index.
 func (c *sequence) index(index *Document) error {
 	nested := index.Header.Root != resourcesync.SitemapIndex
 	c.ordered = true
@@ -220,7 +216,7 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// some Sources (WEKO) give the time of sending as the until of an open list; it
+		// some Sources (WEKO) give the time of sending as the "until" of an open list; it
 		// does not close the list
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
@@ -230,9 +226,8 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// place finds the start of each list for which the index gives none, by reading the
-// list.
-func (c *sequence) place(ctx context.Context) error {
+// findStarts reads each list for which the index gives no start.
+func (c *sequence) findStarts(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
 	}
@@ -259,8 +254,7 @@ func (c *sequence) place(ctx context.Context) error {
 	return nil
 }
 
-// notUsable returns an error that says which list cannot be used and why. It contains
-// the URI only once.
+// notUsable returns an error that contains the URI of the list only once.
 func notUsable(what, uri string, err error) error {
 	var bad *DocumentError
 	switch {
@@ -273,7 +267,7 @@ func notUsable(what, uri string, err error) error {
 }
 
 // arrange sorts the lists by time. If changes between two lists are missing, it keeps
-// only the lists after the last such gap.
+// only the later lists.
 func (c *sequence) arrange() {
 	if end := c.reader.until; len(c.windows) > 0 && !end.IsZero() {
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().After(end) })
@@ -288,8 +282,8 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// the open list is the newest; if it is the last one in the index, the index is in
-	// the order of publication, even if the times of the lists are not
+	// the open list is the newest; if it is the last one in the index, the index is in the
+	// order of publication, even if the times of the lists are not
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
@@ -317,8 +311,8 @@ func (c *sequence) succeed() {
 	}
 }
 
-// gap reports whether changes may be missing between the lists a and b. If so, it
-// describes this in c.Why.
+// gap reports whether changes may be missing between two lists, and describes them in
+// c.Why.
 func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -327,7 +321,6 @@ func (c *sequence) gap(a, b window) bool {
 	return true
 }
 
-// read fetches a list of the sequence.
 func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	switch {
 	case c.lone != nil:
@@ -345,8 +338,7 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// request fetches a list by calling read, which is a method of Reader. Links between
-// the lists of an index do not count as links between pages.
+// Links between the lists of an index do not count as links between pages.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -357,9 +349,8 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list. If an earlier run read the beginning of this list, it reads only
-// the entries after that. known describes the Position if a list before this one
-// contained it.
+// list reads only the new entries of a list that an earlier run has begun to read.
+// known describes the Position if an earlier list contained it.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
@@ -370,7 +361,7 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	}
 	open := c.leftOpen(doc, w)
 	if open {
-		if doc, err = c.again(ctx, doc, w); err != nil {
+		if doc, err = c.requestFresh(ctx, doc, w); err != nil {
 			return nil, err
 		}
 		open = c.leftOpen(doc, w)
@@ -381,7 +372,7 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	c.closes = c.closes || !doc.Header.Until.IsZero()
 	l, err := c.reader.listOf(doc, w, c.set, cur, known)
 	if err == nil && open {
-		l.open = !c.believed(l, w, cur)
+		l.open = !c.countsAsClosed(l, w, cur)
 	}
 	return l, err
 }
@@ -390,16 +381,16 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 // next list began if that is later.
 func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
-// leftOpen reports whether a list is open although its index says that it was closed,
-// or although another list begins after it. Then the document may be an outdated copy,
-// or the list never states its end (1.1 §12.2 requires until only in the index).
+// leftOpen reports whether a list is open although its index calls it closed, or
+// another list begins after it. Then the document may be an outdated copy, or the list
+// never states its end (1.1 §12.2 requires "until" only in the index).
 func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again requests the list in doc again, without caches. If the Source does not send it,
+// requestFresh requests a list again, without caches. If the Source does not send it,
 // the result is doc.
-func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
+func (c *sequence) requestFresh(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
 	case err == nil:
@@ -421,9 +412,9 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 // index calls it closed. Before that, it is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
-// believed is called for an open list that its index calls closed. It reports whether
-// the list was unchanged for so long that it is treated as closed.
-func (c *sequence) believed(l *changeList, w window, cur Position) bool {
+// countsAsClosed reports whether an open list that its index calls closed was unchanged
+// for so long that it is treated as closed.
+func (c *sequence) countsAsClosed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be an outdated copy, so it is read again in the next run"
 	if stood {
@@ -433,10 +424,9 @@ func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// after reads the changes after the Position cur. If the list that cur names still
-// begins with the entries that were read, it begins after these entries, else with the
-// first list that has changes after cur.At.
-func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
+// changesAfter begins after the entries that were read, if the list of the Position
+// still begins with these, else with the first list that has changes after cur.At.
+func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
@@ -447,7 +437,7 @@ func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	case err == nil && l.resumed:
 		windows = c.windows[own:]
 		if c.jumbled {
-			windows = c.following(own)
+			windows = c.windowsFrom(own)
 		}
 	case err != nil && !lost(ctx, err):
 		return nil, err
@@ -455,9 +445,9 @@ func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	return c.load(ctx, windows, cur, l, time.Time{})
 }
 
-// following returns list n of the sequence, and the lists that come after it in the
+// windowsFrom returns list n of the sequence, and the lists that come after it in the
 // index.
-func (c *sequence) following(n int) []window {
+func (c *sequence) windowsFrom(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
 		if w.place > some[0].place {
@@ -468,8 +458,8 @@ func (c *sequence) following(n int) []window {
 	return some
 }
 
-// settled reports whether the lists before list n of the sequence are closed, so that
-// nothing can be added to them.
+// settled reports whether the lists before list n are closed, so that nothing can be
+// added to them.
 func (c *sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
@@ -484,10 +474,9 @@ func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) 
 // closedBy reports whether the period of a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start returns the index in c.windows of the first list whose period includes t or
-// begins after t. If there is none, it returns the index of the last list. The last
-// package of a Change Dump counts up to the end of the dump, since it shows that there
-// were no changes until then.
+// start returns the index of the first list whose period includes t or begins after t,
+// or that of the last list. The last package of a Change Dump counts up to the end of
+// the dump, because it shows that there were no changes until then.
 func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
@@ -496,16 +485,16 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load reads the given lists and returns their changes. If ready is not nil, it is the
-// one of the lists that was already read. If a list cannot be used, the changes of the
-// lists before it are dropped, because changes after these are missing. If no list can
-// be used, load returns nil, and c.Why gives the reason. Lists are read up to the time
-// least even if there are more changes than MaxChanges.
+// load returns the changes of the lists. ready is one of the lists that was already
+// read, or nil. Only changes after the last unusable list are returned, because changes
+// before them are missing. If no list can be used, load returns nil, and c.Why gives
+// the reason. Lists are read up to the time least even if there are more changes than
+// MaxChanges.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // Left is set only if earlier runs have applied all changes before the list that the Position names
+		if !cur.Left.IsZero() { // Left is set only if earlier runs have applied all changes before the list of the Position
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

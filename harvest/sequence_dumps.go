@@ -8,15 +8,15 @@ import (
 	"instep/resourcesync"
 )
 
-// openDumps finds the packages of a set's Change Dumps (1.1 §13). The manifests of the
-// packages list the changes.
+// openDumps finds the packages of a set's Change Dumps (1.1 §13), whose manifests list
+// the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
 	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
 }
 
-// dump adds the packages of the Change Dump at the given URI. If that is an index, it
-// adds the packages of those Change Dumps in it that end after since.
+// dump adds the packages of a Change Dump. For an index, it adds those of the Change
+// Dumps in it that end after since.
 func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
@@ -60,8 +60,6 @@ func (c *sequence) undumped(doc *Document) error {
 	return doc.flaw()
 }
 
-// dumpPart adds the packages of one of the Change Dumps in an index, unless it ended by
-// the time since.
 func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *Document, since time.Time, level int) error {
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
@@ -88,12 +86,10 @@ func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	return nil
 }
 
-// join is called after the packages of one Change Dump were added, which are
-// c.windows[n:]. Together they contain all changes from the start to the end of the
-// dump (1.1 §13.1). But the until of a package may be only the time of its last change,
-// as if changes before the next package were missing. join moves such times so that no
-// gap remains. It does not do so between two Change Dumps of an index, because one of
-// them may be an outdated copy without the newest packages.
+// join moves the ends of the packages of one Change Dump, c.windows[n:], so that no gap
+// remains. Together they contain all changes of the dump (1.1 §13.1), but the "until"
+// of a package may be only the time of its last change. Between two Change Dumps of an
+// index a gap may be real: one may be an outdated copy without the newest packages.
 func (c *sequence) join(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]

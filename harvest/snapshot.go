@@ -11,38 +11,36 @@ import (
 	"instep/resourcesync"
 )
 
-// Snapshot is the state of a set, as its Resource Lists or Resource Dumps describe it,
-// and the changes after the time (at) of these documents.
+// Snapshot is the state of a set that its Resource Lists or Resource Dumps describe,
+// and the changes after the time ("at") of these documents.
 type Snapshot struct {
 	Reader   *Reader
 	set      string
 	By       SnapshotKind
 	lists    []string             // URIs of Resource Lists or Resource Dumps
 	Packages []*Package           // the packages of the Resource Dumps
-	Changes  *Changes             // the changes after the time of the lists or dumps; may be nil
-	then     *Changes             // for Offer.AsOf: the changes up to the requested moment, which are applied to the lists; may be nil
-	opened   map[string]*Document // by URI, the lists that were opened to read their time
-	broken   map[string]error     // by URI, the errors of the lists that could not be opened
+	Changes  *Changes             // changes after the time of the lists or dumps; may be nil
+	then     *Changes             // for Offer.AsOf: the changes up to the requested moment; may be nil
+	opened   map[string]*Document // lists that were opened to read their time, by URI
+	broken   map[string]error     // errors of the lists that could not be opened, by URI
 
-	first func() (*Document, error) // function that waits until the manifest of the first package has been read, and returns it; nil if nobody reads it in advance
+	first func() (*Document, error) // waits for the manifest of the first package and returns it; nil if no goroutine reads it in advance
 
 	fresh    bool      // the caller holds no resource of the set
 	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed  bool      // the caller has compared the snapshot, a dump, with a Resource List, which shows too which resources exist
+	Weighed  bool      // the caller has compared the snapshot, a dump, with a Resource List
 	At       time.Time // time of the oldest list that was read; final when Resources has ended
 	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
-	Gap      string    // in words, which changes after the lists are missing; "" if none are, or if the Source lists no changes at all
+	Gap      string    // description of the missing changes after the lists; "" if none are missing, or the Source lists no changes at all
 	Unproved bool      // some entries have no digest of sha-256 or stronger
 	Latest   time.Time // latest possible time of the lists that do not state their time; zero if all do
 	Unsure   bool      // the lists have no common known time, so a resource may exist although it is missing from them
 	Shifting bool      // the lists have different times, but may have the same time when they are read again
-	Partial  error     // error of a document that cannot be used, so that resources may exist although they are missing from the others; nil if there is none
+	Partial  error     // error of an unusable document; then resources may exist although the others do not list them
 }
 
-// dumped reports whether the resources come from manifests of packages.
 func (st *Snapshot) dumped() bool { return st.By == ResourceDump || st.By == ResourceDumpArchive }
 
-// capability returns the capability of the documents in lists.
 func (st *Snapshot) capability() resourcesync.Capability {
 	if st.dumped() {
 		return resourcesync.CapabilityResourceDump
@@ -50,8 +48,7 @@ func (st *Snapshot) capability() resourcesync.Capability {
 	return resourcesync.CapabilityResourceList
 }
 
-// begin finds the packages of the Resource Dumps, or opens the Resource Lists. It
-// returns their oldest time, or zero if that is unknown.
+// begin returns the oldest time of the documents, or zero if it is unknown.
 func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
 	if !st.dumped() {
 		return st.moment(ctx)
@@ -60,7 +57,6 @@ func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
 	return st.At, err
 }
 
-// readDumps finds the packages of the Resource Dumps.
 func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 	r := newLister(ctx, st, func(_ Item, failed error) bool {
 		err = failed
@@ -88,9 +84,9 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 // maxOpened is the maximum number of lists that stay open after their times were read.
 const maxOpened = 16
 
-// moment opens the Resource Lists and returns the oldest of their times, or zero if one
-// of the times is unknown. It returns an error only if no list can be read: the others
-// are reported when Resources needs them.
+// moment returns the oldest time of the Resource Lists, or zero if one of the times is
+// unknown. It returns an error only if no list can be read: Resources reports other
+// errors.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
@@ -109,8 +105,7 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		// an index without a time is no reason to set Latest, since its parts may state
-		// their times
+		// an index without a time does not set Latest, since its parts may state their times
 		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex {
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
@@ -146,8 +141,6 @@ func (doc *Document) oldest() (time.Time, error) {
 	return at, nil
 }
 
-// open returns the document at the given URI. It reads the document unless moment has
-// opened it.
 func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	if doc := st.opened[uri]; doc != nil {
 		delete(st.opened, uri)
@@ -159,19 +152,18 @@ func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	return st.Reader.Read(ctx, uri, st.capability())
 }
 
-// readFirst starts to read the manifest of the first package, so that this happens
-// while the Change Lists are read. It does so only if the caller holds no resource of
-// the set, because then the manifest is certainly needed.
+// readFirst reads the manifest of the first package while the Change Lists are read. It
+// does so only if the caller holds no resource of the set, because then the manifest is
+// certainly needed.
 func (st *Snapshot) readFirst(ctx context.Context) {
 	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
 		return
 	}
 	first := sync.OnceValues(func() (*Document, error) { return st.ask(ctx, st.Packages[0]) })
-	go func() { _, _ = first() }() // whoever calls st.first for its result closes the document
+	go func() { _, _ = first() }() // the caller of st.first closes the document
 	st.first = first
 }
 
-// manifest returns the manifest of a package.
 func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error) {
 	if first := st.first; first != nil && p == st.Packages[0] {
 		st.first = nil
@@ -211,8 +203,6 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	return st.resources(ctx)
 }
 
-// overlay returns the changes to apply to the resources of the lists; nil if there are
-// none.
 func (st *Snapshot) overlay() *Changes {
 	if st.then != nil {
 		return st.then
@@ -247,10 +237,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted returns the state of a resource that has a change but is not in the lists.
-// ok is false if the resource does not exist. If a change has no time but a lastmod
-// before the time of the lists, it may be newer than the lists and have brought older
-// bytes.
+// unlisted returns ok=false if the resource does not exist. A change without a
+// datetime, with a lastmod before the time of the lists, may be newer than the lists
+// and have brought older bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {
@@ -282,8 +271,7 @@ func (st *Snapshot) AsOf() time.Time {
 	return at
 }
 
-// Newest returns the time of the lists, or, if that is unknown, the latest time that it
-// can be.
+// Newest returns the latest possible time of the lists.
 func (st *Snapshot) Newest() time.Time {
 	if st.At.IsZero() {
 		return st.Latest

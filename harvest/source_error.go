@@ -15,7 +15,7 @@ import (
 type DocumentError struct {
 	URI    string
 	Reason string             // text that makes a sentence with the URI before it
-	Err    error              // error of the decoder, with details; may be nil
+	Err    error              // error of the decoder; may be nil
 	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
 }
 
@@ -63,14 +63,11 @@ func (r SourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lost reports whether err means that a document of the Source is missing or unusable,
-// for a reason that is not temporary.
+// lost excludes temporary errors.
 func lost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }
 
-// unlessLost returns nil if err means that a document of the Source is missing or
-// unusable, and otherwise err.
 func unlessLost(ctx context.Context, err error) error {
 	if lost(ctx, err) {
 		return nil

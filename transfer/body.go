@@ -13,17 +13,17 @@ import (
 )
 
 // Body returns the body of a response to a request for the resource w. The caller
-// verifies and closes it. If decode is true, Body removes the content coding. page
-// reports whether the body is XML, as it should be, although it was sent as an HTML
-// page. If the response cannot be the resource, Body closes it and returns an error. dir
-// is the directory for temporary files.
+// verifies and closes it. If decode is true, Body removes the content coding. page is
+// set if the body is XML, as listed, although the server sent it as an HTML page. If
+// the response cannot be the resource, Body closes it and returns an error. dir is the
+// directory for temporary files.
 func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
 	body := io.Reader(resp.Body)
 	if decode {
 		if body, err = decoder(CodingOf(resp), body); err != nil {
 			return nil, false, errors.Join(fmt.Errorf("%s: %w", resp.URL, err), resp.Body.Close())
 		}
-		resp.ContentLength = -1 // unknown, since Content-Length is that of the encoded body
+		resp.ContentLength = -1 // Content-Length is the length of the encoded body
 	}
 	if page = pageOfXML(w, resp); page {
 		file, err := readXML(w, body, dir)
@@ -43,8 +43,8 @@ type bodyOf struct {
 	io.Closer
 }
 
-// decoder returns a reader of body without its content coding (RFC 9110 §8.4.1). It
-// fails if the decoded body has more than MaxResource bytes.
+// decoder removes the content coding of a body (RFC 9110 §8.4.1). Reading fails after
+// MaxResource decoded bytes.
 func decoder(coding string, body io.Reader) (io.Reader, error) {
 	switch strings.ToLower(coding) {
 	case "gzip", "x-gzip":

@@ -17,23 +17,23 @@ import (
 	"instep/resourcesync"
 )
 
-// If the program crashes, it has to fetch again: all of a file of up to CheckpointBytes,
-// or at most maxAgain bytes of a larger one. On a fast line, a checkpoint after every
+// After a crash, a file of up to CheckpointBytes must be fetched again completely, and
+// at most maxAgain bytes of a larger one. On a fast line, a checkpoint after every
 // CheckpointBytes would cost more time than it saves, so there is a pause between
 // checkpoints.
 const (
 	CheckpointBytes = 8 << 20
-	checkpointPause = time.Second // the minimum time between two checkpoints that are less than maxAgain bytes apart
+	checkpointPause = time.Second // minimum time between two checkpoints that are less than maxAgain bytes apart
 	maxAgain        = 32 << 20
 )
 
-// copyBytes is the number of bytes that are written at a time. It is a multiple of the
-// page size, which is fastest.
+// copyBytes is the number of bytes per write. It is a multiple of the page size, which
+// is fastest.
 const copyBytes = 256 << 10
 
-// proof returns the condition under which an interrupted transfer can be continued. If
-// the bytes of two versions are joined by mistake, a digest of the whole resource shows
-// that. Without a digest, only a strong ETag prevents such a mistake.
+// proof returns the condition under which an interrupted transfer can be continued. A
+// digest of the whole resource detects bytes of two versions that were joined. Without
+// a digest, only a strong ETag prevents that.
 func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
@@ -49,8 +49,8 @@ func CodingOf(resp *fetch.Response) string {
 	return ""
 }
 
-// IsMismatch reports whether err says that the received bytes differ from those that the
-// Source describes.
+// IsMismatch reports whether err means that the received bytes differ from those that
+// the Source describes.
 func IsMismatch(err error) bool {
 	var me *resourcesync.MismatchError
 	return errors.As(err, &me)
@@ -67,39 +67,39 @@ func closeBody(resp *fetch.Response) error {
 // later run can continue it.
 type Download struct {
 	Client  *fetch.Client
-	Request fetch.Request // the request for the whole resource
+	Request fetch.Request // request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Accept  func(*fetch.Response) error // returns an error for an unacceptable response, before its body is read
 	Part    Part                        // receives the bytes; it may already have some from an earlier run
 
-	hash   *resourcesync.Hasher // the hash of the bytes in Part
+	hash   *resourcesync.Hasher // hash of the bytes in Part
 	note   checkpoint
-	at     int64     // the size of Part at the last checkpoint
-	when   time.Time // the time of the last checkpoint of this run; before the first one, the start of the transfer
-	joined bool      // whether Part has bytes of an earlier run
+	at     int64     // size of Part at the last checkpoint
+	when   time.Time // time of the last checkpoint of this run, or of the start of the transfer
+	joined bool      // Part has bytes of an earlier run
 }
 
-// checkpoint describes the bytes of a Part. It is stored in JSON as the note of that
+// checkpoint describes the bytes of a Part. It is stored as JSON in the note of that
 // Part.
 type checkpoint struct {
-	Version string `json:"version"` // the validator with which the missing bytes are requested, see fetch.Part; "" if they cannot be requested
-	Coding  string `json:"coding"`  // the content coding of the stored bytes
-	Length  int64  `json:"length"`  // the length of the resource according to the Source; -1 if unknown
-	Total   int64  `json:"total"`   // the length of the resource according to the server; 0 if the server did not state it
-	Digests string `json:"digests"` // the digests of the resource according to the Source
-	Hash    []byte `json:"hash"`    // the state of the hash of the stored bytes
+	Version string `json:"version"` // validator for the request of the missing bytes (see fetch.Part); "" if they cannot be requested
+	Coding  string `json:"coding"`  // content coding of the stored bytes
+	Length  int64  `json:"length"`  // length of the resource according to the Source; -1 if unknown
+	Total   int64  `json:"total"`   // length of the resource according to the server; 0 if the server did not state it
+	Digests string `json:"digests"` // digests of the resource according to the Source
+	Hash    []byte `json:"hash"`    // state of the hash of the stored bytes
 }
 
-// Run fetches the resource into Part and verifies it. first is a response to Request, or
-// nil. If the bytes are wrong, and some of them are from an earlier run, Run fetches all
-// bytes once more.
+// Run fetches the resource into Part and verifies it. first is a response to Request,
+// or nil. If the bytes are wrong, and some of them are from an earlier run, Run fetches
+// all bytes once more.
 func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
 		return errors.Join(err, closeBody(first))
 	}
-	err := dl.bring(ctx, first)
+	err := dl.fetchMissing(ctx, first)
 	if !IsMismatch(err) || !dl.joined {
 		return err
 	}
@@ -111,10 +111,9 @@ func (dl *Download) Again(ctx context.Context) error {
 	if err := dl.begin(); err != nil {
 		return err
 	}
-	return dl.bring(ctx, nil)
+	return dl.fetchMissing(ctx, nil)
 }
 
-// begin empties Part and resets the checkpoint.
 func (dl *Download) begin() error {
 	dl.hash = dl.hasher()
 	dl.note = checkpoint{Length: dl.Length.Int64(), Digests: dl.Digests.String()}
@@ -130,8 +129,8 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore shortens Part to the size that it had at its last checkpoint. If that
-// checkpoint does not describe the wanted resource, restore empties Part.
+// restore shortens Part to its size at the last checkpoint. If that checkpoint does not
+// describe the wanted resource, restore empties Part.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -140,20 +139,20 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // the checkpoint is from another version of this program
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of the program wrote the checkpoint
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
 	return dl.Part.Truncate(at)
 }
 
-// bring fetches those bytes that Part does not have yet, and verifies the result.
-func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
+// fetchMissing fetches the bytes that Part does not have yet, and verifies the result.
+func (dl *Download) fetchMissing(ctx context.Context, first *fetch.Response) error {
 	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // an earlier run has received all bytes
 		dl.joined = true
 		return errors.Join(dl.verify(), closeBody(first))
 	}
-	resp, err := dl.ask(ctx, first)
+	resp, err := dl.requestMissing(ctx, first)
 	if err != nil {
 		return err
 	}
@@ -175,9 +174,9 @@ func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	return dl.verify()
 }
 
-// ask requests the missing bytes. If the server cannot send exactly these, ask requests
-// the whole resource instead.
-func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
+// requestMissing requests the whole resource if the server cannot send exactly the
+// missing bytes.
+func (dl *Download) requestMissing(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
 		return first, nil
@@ -208,8 +207,7 @@ func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive appends a body to Part. It hashes the bytes that it has read while it reads
-// the next ones.
+// receive appends a body to Part. It hashes bytes while it reads the next ones.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -254,7 +252,6 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// isCheckpointDue reports whether it is time for another checkpoint.
 func (dl *Download) isCheckpointDue() bool {
 	switch n := dl.Part.Size() - dl.at; {
 	case n < CheckpointBytes || dl.note.Version == "":
@@ -266,8 +263,6 @@ func (dl *Download) isCheckpointDue() bool {
 	}
 }
 
-// checkpoint makes the received bytes durable, so that a later run can continue the
-// transfer.
 func (dl *Download) checkpoint(ctx context.Context) error {
 	if dl.note.Version == "" || dl.at == dl.Part.Size() {
 		return nil
@@ -286,7 +281,6 @@ func (dl *Download) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// verify returns an error unless Part has the wanted length and digests.
 func (dl *Download) verify() error {
 	if want, got := dl.Length.Int64(), dl.Part.Size(); want >= 0 && got != want {
 		return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10)})
@@ -303,8 +297,8 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
 }
 
-// Leave closes Part after Run has returned the error err. It keeps the bytes for a later
-// run, unless they are wrong or the missing ones cannot be requested.
+// Leave closes Part after Run has returned the error err. It keeps the bytes for a
+// later run, unless they are wrong or the missing ones cannot be requested.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.Part.Discard()

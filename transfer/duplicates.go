@@ -11,13 +11,13 @@ import (
 )
 
 // Duplicates says when a resource is fetched from one of its duplicates (1.1 §14.2)
-// instead of its own URI. A duplicate is used only if there is a digest to verify its
-// bytes. With "", duplicates to which the Source gives a priority (pri) are tried before
-// the resource's own URI, and the others only if that fails.
+// instead of its own URI. A duplicate is used only if a digest can verify its bytes.
+// With "", duplicates with a "pri" attribute are tried before the resource's own URI,
+// and other duplicates only if that fails.
 type Duplicates string
 
-// Values of Duplicates. The duplicates of a resource are tried in the order of their
-// priority.
+// These are the values of Duplicates. The duplicates of a resource are tried in the
+// order of their "pri" attributes.
 const (
 	DuplicatesFirst Duplicates = "first" // before the resource's own URI
 	DuplicatesLast  Duplicates = "last"  // only if the resource cannot be fetched from its own URI
@@ -25,26 +25,25 @@ const (
 )
 
 const (
-	// badAfter is a number of failures: after so many failures of an origin in a row, a
-	// run requests no more duplicates from that origin.
+	// badAfter is the number of consecutive failures after which a run requests no more
+	// duplicates from an origin.
 	badAfter = 3
-	// maxDuplicateOrigins is the largest number of origins from which a run requests
-	// duplicates. It is limited because a Source must not send its readers to any number
-	// of other hosts.
+	// maxDuplicateOrigins is the maximum number of origins from which a run requests
+	// duplicates, because a Source must not send its readers to any number of other hosts.
 	maxDuplicateOrigins = 16
 )
 
-// Origins records, for each origin, whether requests for duplicates succeeded during a
+// Origins records for each origin whether requests for duplicates succeeded during a
 // run.
 type Origins struct {
 	When Duplicates
 
 	mu       sync.Mutex
-	failures map[string]int // for each origin, the number of failures in a row; after badAfter of them the origin is not used any more
+	failures map[string]int // number of consecutive failures for each origin; after badAfter of them the origin is not used any more
 }
 
-// split returns the duplicates that are tried before the resource's own URI, and those
-// that are tried after it.
+// split returns the duplicates to try before the resource's own URI, and those to try
+// after it.
 func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	preferred := min(w.Preferred, len(w.Duplicates))
 	switch m.When {
@@ -58,7 +57,6 @@ func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	return w.Duplicates[:preferred], w.Duplicates[preferred:]
 }
 
-// usable reports whether the run may request duplicates from an origin.
 func (m *Origins) usable(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,9 +71,9 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// came records the result of a request. It returns true if this result is the reason
-// why the origin is not used any more.
-func (m *Origins) came(origin string, ok bool) (bad bool) {
+// record returns true if the result of a request is the reason why the origin is not
+// used any more.
+func (m *Origins) record(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch n := m.failures[origin]; {
@@ -110,8 +108,8 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	return n, err
 }
 
-// fromDuplicates fetches the bytes of w from one of the given URIs, and returns that
-// URI. It tries one after the other. If none of them has the bytes, the URI is "".
+// fromDuplicates tries one URI after the other and returns the URI that had the bytes
+// of w, or "".
 func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)
@@ -124,14 +122,14 @@ func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resourc
 		}
 		n, err := f.fetchAt(ctx, s, w, uri)
 		if err == nil {
-			f.Duplicates.came(origin, true)
+			f.Duplicates.record(origin, true)
 			f.Odd(OddDuplicate, uri)
 			return n, uri, nil
 		}
 		if !harvest.IsSourceError(err) || ctx.Err() != nil {
 			return n, uri, err
 		}
-		if f.Duplicates.came(origin, false) {
+		if f.Duplicates.record(origin, false) {
 			f.Tell(fmt.Sprintf("duplicates at %s have failed %d times in a row and are not requested again in this run; the last error: %v", origin, badAfter, err))
 		}
 	}

@@ -14,14 +14,14 @@ func TestFailingOriginIsAskedForNoMoreDuplicates(t *testing.T) {
 		if !m.usable(origin) {
 			t.Fatalf("request %d: refused", i)
 		}
-		if m.came(origin, ok) {
+		if m.record(origin, ok) {
 			t.Fatalf("request %d: given up", i)
 		}
 	}
-	if !m.came(origin, false) {
+	if !m.record(origin, false) {
 		t.Error("not given up after three failures in a row")
 	}
-	if m.came(origin, false) || m.came(origin, true) || m.usable(origin) {
+	if m.record(origin, false) || m.record(origin, true) || m.usable(origin) {
 		t.Error("told twice, or asked again")
 	}
 	if !m.usable("https://other.example.org") {

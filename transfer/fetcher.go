@@ -20,23 +20,22 @@ import (
 
 // Store stores the bytes of the resources of a set.
 type Store interface {
-	// Put reads r to its end and stores the bytes of the resource w. If reading fails,
-	// for example because r finds that the bytes are wrong, Put stores nothing and
-	// returns the error. verified reports whether r checks a length or a digest.
+	// Put reads r to its end and stores the bytes of the resource w. If reading fails, for
+	// example because r finds that the bytes are wrong, Put stores nothing and returns the
+	// error. verified means that r checks a length or a digest.
 	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
 	// PutPart is like Put, but takes over the verified bytes of a Part without copying
-	// them. On success the Part must not be used any more. The error is ErrNotHeld if
-	// the Part no longer has the bytes of w, for example after a disk error. PutPart is
-	// called only if the Fetcher has Parts.
+	// them. After success the Part must not be used. The error is ErrNotHeld if the Part
+	// no longer has the bytes of w, for example after a disk error. PutPart is called only
+	// if the Fetcher has Parts.
 	PutPart(ctx context.Context, set string, w harvest.Resource, p Part, verified bool) (n int64, err error)
 }
 
-// ErrNotHeld means that stored bytes are missing, or differ from those described, so
-// they have to be fetched.
+// ErrNotHeld means that the described bytes are not stored, so they have to be fetched.
 var ErrNotHeld = errors.New("the mirror does not hold the described bytes")
 
 // Hashed is implemented by a reader that computes digests of the bytes that are read
-// from it. A Store need not hash the bytes from such a reader again.
+// from it. A Store need not hash these bytes again.
 type Hashed interface {
 	// Digests returns the digests of the bytes read so far, always of the same
 	// algorithms.
@@ -53,13 +52,13 @@ type Verified struct {
 // is safe for concurrent use.
 type Fetcher struct {
 	Client     *fetch.Client
-	Spool      string // the directory for temporary files; "" is that of the system
-	Parts      Parts  // stores large transfers that are interrupted; if nil, they are not stored
+	Spool      string // directory for temporary files; "" for the system's directory
+	Parts      Parts  // stores interrupted transfers of large resources; nil to store none
 	Set        string
-	AsOf       time.Time // the time at which the Source sent its documents, by the Source's clock; zero if unknown
+	AsOf       time.Time // time at which the Source sent its documents, by the Source's clock; zero if unknown
 	Duplicates *Origins
-	Tell       func(text string)                      // called with a sentence for people when something has happened to a resource
-	Odd        func(o Oddity, uri string)             // called for each response that is unusual but was accepted
+	Tell       func(text string)                      // called with a sentence that reports an event to people
+	Odd        func(o Oddity, uri string)             // called for each unusual response that was accepted
 	Came       func(w *harvest.Resource, bytes int64) // called for each response whose bytes were stored
 }
 
@@ -70,15 +69,15 @@ type Oddity int
 const (
 	OddSent      Oddity = iota // the body has a content coding that was not requested, and was stored encoded
 	OddDecoded                 // the body has a content coding that was not requested, and was stored decoded
-	OddRange                   // a response has the status 200 and a Content-Range
+	OddRange                   // a response has the status 200 and a Content-Range header
 	OddPage                    // XML was sent with the media type text/html
 	OddDuplicate               // the bytes were fetched from a duplicate
-	OddEnd                     // the body ended with the connection, so it may be incomplete
+	OddEnd                     // the end of the connection ended the body, so it may be incomplete
 	Oddities                   // number of values
 )
 
-// fetchAt fetches the bytes of the resource w from the given URI. If the bytes as sent
-// are wrong and have a content coding, it fetches them again and decodes them.
+// fetchAt fetches the bytes again and decodes them if the bytes as sent are wrong and
+// have a content coding.
 func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, uri string) (int64, error) {
 	n, coding, err := f.persist(ctx, s, w, uri)
 	if coding == "" {
@@ -100,9 +99,8 @@ func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, err
 }
 
-// persist calls get. It calls get again if the body broke off and could not be
-// continued, as often as any request is repeated. For the URI of a duplicate it calls
-// get only once.
+// persist calls get again if the body broke off and could not be continued, as often as
+// any request is repeated. For the URI of a duplicate it calls get only once.
 func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, uri string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
 		n, coding, err = f.get(ctx, s, w, uri, false)
@@ -115,10 +113,8 @@ func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, uri 
 	}
 }
 
-// get fetches the bytes of w from the given URI, verifies them and stores them. It
-// removes the content coding if decode is true, or if the Source gave no reason to
-// expect that coding (see surprising). It returns the content coding of the bytes that
-// it stored or rejected.
+// get removes the content coding if decode is true, or if the coding is surprising. It
+// returns the content coding of the bytes that it stored or rejected.
 func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := f.part(ctx, &w, w.Length.Int64()); p != nil {
@@ -162,16 +158,14 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 	return n, coding, nil
 }
 
-// requestAt returns the request for w at the given URI. The request for a duplicate is
-// not repeated after a failure, since the bytes can be fetched from another URI.
+// requestAt does not let a request for a duplicate be repeated, since the bytes can be
+// fetched from another URI.
 func requestAt(w *harvest.Resource, uri string) fetch.Request {
 	req := Request(w)
 	req.URL, req.Once = uri, !isOwn(w, uri)
 	return req
 }
 
-// isOwn reports whether a URI is one of the resource itself, and not that of a
-// duplicate.
 func isOwn(w *harvest.Resource, uri string) bool {
 	return uri == w.URI || uri == w.Memento || uri == w.BytesAt
 }
@@ -181,10 +175,9 @@ func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource)
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive sets w.Came, the time at which the bytes came, to the Date of the response. It
-// does nothing if Timed says that this time is not needed. Only a Date of the resource's
-// own host can be compared with the times in the documents; without it, arrive uses the
-// time at which the Source sent the documents.
+// arrive sets w.Came, unless Timed says that it is not needed. Only the Date of a
+// response of the resource's own host can be compared with the times in the documents;
+// otherwise arrive uses the time at which the Source sent the documents.
 func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, uri string) {
 	if !Timed(w) {
 		return
@@ -194,13 +187,12 @@ func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, uri string) 
 	}
 }
 
-// Timed reports whether the time at which the bytes of w arrive must be known. That is
-// the case if a change describes the bytes, or if only a lastmod shows that they are
-// those of the listed state.
+// Timed reports whether the time at which the bytes of w arrive is needed: a change
+// describes the bytes, or only a lastmod shows that they are those of the listed state.
 func Timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
-// noteIncomplete reports an Oddity if the response may be incomplete, and the Source
-// states neither a length nor a digest of w by which that could be checked.
+// noteIncomplete reports a response that may be incomplete, if the Source gives neither
+// a length nor a digest of w to check it.
 func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 	switch {
 	case w.Provable():
@@ -212,17 +204,16 @@ func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 }
 
 // surprising reports whether the body has a content coding that was not requested, and
-// that the Source's entry for w does not lead to expect: it neither states that coding
-// nor has a length or digest to check. The encoded bytes are then not those of the
-// resource.
+// that the Source's entry for w neither states nor allows to check by a length or
+// digest. The encoded bytes are then not those of the resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// part opens the stored beginning of the resource w, whose transfer has the given
-// length, or -1 if that is unknown. It returns nil if such a transfer is too short to be
-// stored, or cannot be stored.
+// part opens the stored beginning of the resource w. length is that of the transfer, or
+// -1 if it is unknown. part returns nil if the transfer is too short to be stored, or
+// cannot be stored.
 func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil
@@ -259,8 +250,7 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, dl.note.Coding, err
 }
 
-// putPart passes the Part with the fetched bytes to the Store. If bytes that an earlier
-// run had fetched are lost, putPart fetches all bytes once more.
+// putPart fetches all bytes once more if bytes that an earlier run fetched are lost.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

@@ -7,8 +7,8 @@ import (
 	"instep/internal/spool"
 )
 
-// Parts stores large transfers that were interrupted, so that a later run can continue
-// them. A mirror implements it.
+// Parts stores interrupted transfers of large resources, so that a later run can
+// continue them. A mirror implements it.
 type Parts interface {
 	// Part opens the bytes that are stored under a name, or creates an empty Part if
 	// there are none. A Part that is open must not be opened again.
@@ -20,10 +20,10 @@ type Parts interface {
 type Part interface {
 	io.Writer // appends
 	io.ReaderAt
-	Size() int64 // the number of stored bytes
-	// Note returns the note that the last Checkpoint stored, and the size that the Part
-	// had then. If there was no Checkpoint it returns "" and 0. Bytes that were written
-	// after the Checkpoint may have been lost in a power cut.
+	Size() int64 // number of stored bytes
+	// Note returns the note that the last Checkpoint stored, and the size of the Part at
+	// that Checkpoint. Without a Checkpoint it returns "" and 0. Bytes that were written
+	// after the Checkpoint may be lost in a power cut.
 	Note() (note string, size int64)
 	// Checkpoint makes the bytes written so far durable, and then stores the note.
 	Checkpoint(ctx context.Context, note string) error
@@ -36,12 +36,11 @@ type Part interface {
 	Discard() error
 }
 
-// Temporary returns an empty Part that exists only during this run. If it becomes large
-// it is stored in a temporary file, which Close removes. dir is the directory for that
-// file; "" is that of the system.
+// Temporary returns an empty Part that exists only during this run. A large one is in a
+// temporary file, which Close removes. dir is the directory for that file; "" means the
+// system's directory.
 func Temporary(dir string) Part { return &temporary{spool.NewFile(dir, 0), dir} }
 
-// temporary is a Part that is removed when it is closed.
 type temporary struct {
 	*spool.File
 	dir string
@@ -58,8 +57,8 @@ func (t *temporary) Note() (string, int64) { return "", 0 }
 // Checkpoint implements Part.
 func (t *temporary) Checkpoint(context.Context, string) error { return nil }
 
-// Truncate implements Part. It removes all bytes: it is only called with size 0, since
-// there is never a Checkpoint.
+// Truncate implements Part. It is only called with size 0, since there is never a
+// Checkpoint.
 func (t *temporary) Truncate(int64) error {
 	err := t.Close()
 	t.File = spool.NewFile(t.dir, 0)

@@ -21,20 +21,20 @@ import (
 type Base struct {
 	Open    func(context.Context) (io.ReadCloser, error)
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // the digests of the bytes, which the Patcher verifies
+	Digests resourcesync.Digests // digests of the bytes, which the Patcher verifies
 }
 
-// patchMemory is the largest number of bytes that all concurrent calls of Make together
+// patchMemory is the maximum number of bytes that all concurrent calls of Make together
 // hold in memory.
 const patchMemory = 4 * patch.MaxBytes
 
-// PatchCounts has the numbers of resources that were made from patches, and of bytes
-// that this saved (1.1 §14.4).
+// PatchCounts has numbers of resources that were made from patches, and of bytes that
+// this saved (1.1 §14.4).
 type PatchCounts struct {
-	Used   int64 // the number of resources that were made from patches
-	Saved  int64 // the number of bytes that did not have to be transferred because of patches
-	Failed int64 // the number of resources that were fetched completely because their patches could not be used
-	Wasted int64 // the number of bytes of the patches that could not be used
+	Used   int64 // number of resources that were made from patches
+	Saved  int64 // number of bytes that were not transferred because of patches
+	Failed int64 // number of resources that were fetched completely because their patches could not be used
+	Wasted int64 // number of bytes of the patches that could not be used
 }
 
 // Add adds the numbers in o to those in c.
@@ -45,34 +45,34 @@ func (c *PatchCounts) Add(o PatchCounts) {
 	c.Wasted += o.Wasted
 }
 
-// maxVain is a number of resources: after so many resources in a row whose patches could
-// not be used, a run uses no more patches.
+// maxVain is the number of consecutive resources with unusable patches after which a
+// run uses no more patches.
 const maxVain = 20
 
-// Patcher makes new versions of resources from patches (1.1 §14.4) during a run. It does
-// not change the stored version. It is safe for concurrent use.
+// Patcher makes new versions of resources from patches (1.1 §14.4) during a run. It
+// does not change the stored version. It is safe for concurrent use.
 type Patcher struct {
 	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // fetches a patch and returns its bytes
 	memory *semaphore.Weighted
-	spool  string // the directory for temporary files; "" is that of the system
+	spool  string // directory for temporary files; "" for the system's directory
 
 	mu     sync.Mutex // guards the rest
 	counts PatchCounts
-	vain   int    // the number of resources in a row whose patches could not be used
-	first  string // the message of the first failure; "" if there was none
+	vain   int    // number of consecutive resources whose patches could not be used
+	first  string // message of the first failure; "" if there was none
 }
 
 // NewPatcher returns a Patcher that fetches patches with the given client. spool is the
-// directory for temporary files; "" is that of the system.
+// directory for temporary files; "" means the system's directory.
 func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
 // Make applies the patches of w to base. It returns the bytes of w, verified by its
-// digests, and the number of bytes that were fetched, also if there is an error. The
-// caller must call done when it no longer needs the bytes. If there is an error, done is
-// nil. Versions of more than 1 MiB are in temporary files.
+// digests. fetched is the number of transferred bytes, also after an error. The caller
+// must call done when it no longer needs the bytes; after an error, done is nil.
+// Versions of more than 1 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
@@ -81,7 +81,7 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	if err := p.memory.Acquire(ctx, room); err != nil {
 		return nil, 0, nil, err
 	}
-	version, fetched, err := p.make(ctx, base, w)
+	version, fetched, err := p.applyAll(ctx, base, w)
 	if err == nil || ctx.Err() == nil {
 		p.count(w, fetched, err)
 	}
@@ -92,23 +92,21 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	return version.Reader(), fetched, func() { p.memory.Release(room); _ = version.Close() }, nil
 }
 
-// Usable reports whether the run still uses patches. It stops using them after too many
-// failures in a row.
+// Usable returns false after too many consecutive failures.
 func (p *Patcher) Usable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.vain < maxVain
 }
 
-// Counts returns the numbers of the run so far, and the message of the first failure, or
-// "" if there was none.
+// Counts returns the numbers of the run so far, and the message of the first failure,
+// or "" if there was none.
 func (p *Patcher) Counts() (n PatchCounts, failure string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts, p.first
 }
 
-// count adds the result of Make for the resource w to the numbers of the run.
 func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +124,7 @@ func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 }
 
 // isLong reports whether the base, the resource w or a version between them is too long
-// to be held in memory.
+// for memory.
 func isLong(base *Base, w *harvest.Resource) bool {
 	longest := max(base.Length.Int64(), w.Length.Int64())
 	for i := range w.Patches {
@@ -135,9 +133,8 @@ func isLong(base *Base, w *harvest.Resource) bool {
 	return longest > patch.MaxBytes
 }
 
-// make copies the base to a temporary file and verifies it. Then it applies the patches
-// of w one after the other. The caller closes the result.
-func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
+// applyAll applies the patches one after the other. The caller closes the result.
+func (p *Patcher) applyAll(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
 	version = spool.NewFile(p.spool, patch.MaxVCDIFF)
 	defer func() {
 		if err != nil {
@@ -177,8 +174,7 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 	return version, fetched, verify(version.Reader(), w.Length, w.Digests)
 }
 
-// copyTo copies the bytes of a base to f, and returns an error unless they have its
-// length and digests.
+// copyTo returns an error unless the bytes of the base have its length and digests.
 func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	r, err := b.Open(ctx)
 	if err != nil {
@@ -188,8 +184,7 @@ func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	return errors.Join(err, r.Close())
 }
 
-// apply makes a version of the given size from the version before and a patch, and
-// writes it to after. It holds both versions in memory.
+// apply holds both versions in memory.
 func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
 	old, err := io.ReadAll(before.Reader())
 	if err != nil {
@@ -203,7 +198,7 @@ func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte
 	return err
 }
 
-// applyLong is like apply for a patch in VCDIFF, but holds no version in memory. Other
+// applyLong applies a patch in VCDIFF without holding a version in memory. Other
 // patches cannot be applied in this way.
 func applyLong(ctx context.Context, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
 	limit := int64(patch.MaxVCDIFF)
@@ -214,8 +209,8 @@ func applyLong(ctx context.Context, before *spool.File, data []byte, size resour
 	return err
 }
 
-// fetchPatch fetches a patch. The request is not repeated after a failure, since the
-// whole resource can be fetched instead.
+// fetchPatch does not repeat a failed request, since the whole resource can be fetched
+// instead.
 func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
 	most := int64(patch.MaxBytes)
 	if step.Length.Known() {
@@ -233,8 +228,6 @@ func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]by
 	return data, err
 }
 
-// readVerified returns the bytes of r. It returns an error unless they have the given
-// length and digests.
 func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }

@@ -11,16 +11,16 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxResource is the largest accepted size in bytes of a resource whose length is
+// MaxResource is the maximum accepted size in bytes of a resource whose length is
 // unknown (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is the number of bytes by which a body may exceed the listed length before it is
-// rejected as too large. For a body within this limit, the error says instead that its
-// length is not the listed one.
+// Slack is the number of bytes by which a body may exceed the listed length before it
+// is rejected as too large. For a body within this limit, the error says instead that
+// its length is not the listed one.
 const Slack = 64 << 10
 
-// Most returns the largest number of bytes that is read of the body for a resource.
+// Most returns the maximum number of bytes that is read of the body for a resource.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -33,8 +33,8 @@ func Request(w *harvest.Resource) fetch.Request {
 	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
 }
 
-// Plausible returns an error if the length or media type of a response shows that its
-// body, which was not read yet, is not the resource w.
+// Plausible returns an error if the length or media type of a response shows that it is
+// not the resource w. The body has not been read yet.
 func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
@@ -46,9 +46,9 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether the response is an HTML page that may have been sent instead
-// of the resource: the Source lists another media type, and there is no digest that
-// could prove that the page is the resource.
+// isInstead reports whether the response is an HTML page that may have been sent
+// instead of the resource: the Source lists another media type, and no digest could
+// prove that the page is the resource.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

@@ -15,16 +15,16 @@ import (
 	"instep/internal/spool"
 )
 
-// maxXML is the largest size in bytes of a resource whose body is parsed as XML because
-// it was sent as text/html.
+// maxXML is the maximum size in bytes of a resource that is parsed as XML because it
+// was sent as text/html.
 const maxXML = CheckpointBytes
 
-// maxDepth is the deepest accepted nesting of XML elements.
+// maxDepth is the maximum accepted nesting of XML elements.
 const maxDepth = 1_000
 
 // pageOfXML reports whether a response with the media type text/html may be the XML
-// resource w, as some servers send XML in this way. The length of w must be known. If
-// the server states a length, it must be the same.
+// resource w, as some servers send XML in this way. The length of w must be known and
+// equal to that which the server states, if any.
 func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
@@ -35,13 +35,13 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML reads the body of a response for which pageOfXML returned true, and returns it
-// for reading again. It returns an error if the body is not well-formed XML or is an
-// HTML page, since a page that blocks programs may happen to have the right length. The
-// caller closes the file, which is in the directory dir if it is long.
+// readXML returns the body of such a response for reading again. It returns an error if
+// the body is not well-formed XML or is an HTML page, since a page that blocks programs
+// may happen to have the right length. The caller closes the file, which is in the
+// directory dir if it is long.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
-	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // with one byte more the caller's verification sees that the body is too long
+	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // with one more byte the caller's verification detects a body that is too long
 	if err == nil {
 		err = checkXML(f.Reader())
 	}
@@ -51,7 +51,7 @@ func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, erro
 	return f, nil
 }
 
-// checkXML returns an error unless r contains one well-formed XML document whose root
+// checkXML returns an error unless r has one well-formed XML document whose root
 // element is not html.
 func checkXML(r io.Reader) error {
 	d := xml.NewDecoder(r)
@@ -86,8 +86,8 @@ func checkXML(r io.Reader) error {
 }
 
 // byByte decodes text in an unknown encoding with one byte per character. All such
-// encodings have the same bytes for XML markup, so the markup is read correctly. Text in
-// an encoding with several bytes per character may seem not to be well-formed.
+// encodings have the same bytes for XML markup, so the markup is read correctly. Text
+// in an encoding with several bytes per character may not seem well-formed.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

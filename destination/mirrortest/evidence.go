@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns a resource that a Change List has announced. Its bytes arrived at the given
-// number of seconds after epoch.
+// told returns a resource that a Change List has announced. Its bytes arrived at the
+// given number of seconds after epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -19,7 +19,7 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the record that a mirror has of w after a Put, if w comes from told.
+// toldAs returns the mirror's record of a resource from told after a Put.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -80,8 +80,7 @@ func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources, with the given time of deletion, as for deletions that a
-// change reports.
+// end deletes resources as for deletions that a change reports.
 func (m *tester) end(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -116,7 +115,7 @@ func testGone(t *testing.T, m *tester) {
 	m.end(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // deleted without a time, as resources that a list no longer contains
+	m.delete(false, "listed", "unlisted") // deletion without a time, as for resources that a list no longer contains
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"

@@ -18,9 +18,9 @@ func testWithhold(t *testing.T, m *tester) {
 	}
 }
 
-// wantLosses compares the losses of the test's set with the expected ones. bodies are
-// the contents of the lost members, with a "!" before that of a member that joined
-// after the counting period began.
+// wantLosses compares the losses of the set with the expected ones. bodies are the
+// contents of the lost members, with a "!" before that of a member that joined after
+// the counting period began.
 func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	m.t.Helper()
 	l, err := m.Losses(m.t.Context(), set)
@@ -63,7 +63,6 @@ func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	}
 }
 
-// delete deletes resources in a batch.
 func (m *tester) delete(consent bool, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {

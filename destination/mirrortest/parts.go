@@ -60,7 +60,6 @@ func (m *tester) wantPart(p transfer.Part, body, note string, at int64) {
 	}
 }
 
-// putPart calls PutPart in a batch.
 func (m *tester) putPart(w harvest.Resource, p transfer.Part) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) { m.addPart(b, w, p) })

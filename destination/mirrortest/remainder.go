@@ -20,8 +20,7 @@ var remainders = []struct {
 	{"TheRemainderOfADueResourceIsKept", testRemainderDue},
 }
 
-// saying returns w with a Remainder: links, an encoding, a changefreq, and an attribute
-// and an element of other vocabularies.
+// saying returns w with a Remainder that has a value of each kind.
 func saying(w harvest.Resource, title string) harvest.Resource {
 	var r resourcesync.Remainder
 	r.Encoding, r.ChangeFreq = "gzip", resourcesync.Weekly

@@ -17,7 +17,8 @@ import (
 	"instep/resourcesync"
 )
 
-// URIs of the Source of the tests. The mirrors that open returns must accept them.
+// These are URIs of the Source of the tests. The mirrors that open returns must accept
+// them.
 const (
 	Origin = "https://museum.example.org"
 	set    = Origin + "/resourcesync/capabilitylist.xml"
@@ -35,7 +36,7 @@ type tester struct {
 
 func uri(name string) string { return Origin + "/" + name }
 
-// wanted returns a resource with the length, digest and type of body, which changed the
+// wanted returns a resource with the length and digest of body, which changed the given
 // number of seconds after epoch.
 func wanted(name, body string, seconds int) harvest.Resource {
 	sum := sha256.Sum256([]byte(body))
@@ -50,7 +51,6 @@ func wanted(name, body string, seconds int) harvest.Resource {
 	}
 }
 
-// batch calls fill with a new batch and commits the batch.
 func (m *tester) batch(move *destination.CursorMove, fill func(b destination.Batch)) {
 	m.t.Helper()
 	b := m.begin()
@@ -93,7 +93,6 @@ func (m *tester) lookup(set, name string) destination.Held {
 	return held[0]
 }
 
-// open opens the bytes that the mirror has for a resource.
 func (m *tester) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	m.t.Helper()
 	h := m.lookup(set, name)
@@ -133,7 +132,7 @@ func (m *tester) wantHeld(got, want destination.Held) {
 
 func equal[T comparable](a, b T) bool { return a == b }
 
-// heldAs returns the record of w after a Put with verified bytes.
+// heldAs returns the mirror's record of w after a Put with verified bytes.
 func heldAs(w harvest.Resource) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,

@@ -13,28 +13,26 @@ import (
 	"instep/pack"
 )
 
-// The members of a remote package are transferred in chunks. A chunk contains a few
-// members that are consecutive in the order of the plan, and is transferred completely
-// before its members are read. Workers take members in the same order. So they can
-// always finish the first chunk in memory without waiting for a later one, and there is
-// no deadlock.
+// The members of a remote package are transferred in chunks of a few members that are
+// consecutive in the plan. A chunk is transferred completely before its members are
+// read. Workers take members in the same order, so they never wait for a later chunk
+// while the first one is in memory.
 const (
 	chunkLength  = 4 << 20 // maximum size in bytes of the members of one chunk
 	chunksAtOnce = 4       // maximum number of chunks in memory: one is unpacked while the others are transferred
 	partsAtOnce  = 4       // maximum number of concurrent range requests for one chunk
 )
 
-// chunk is a group of members of a remote package that are transferred together.
 type chunk struct {
-	members   []chunkMember // the members, sorted by their position in the package
-	ranges    []span        // the byte ranges that contain the members
+	members   []chunkMember // members of the chunk, sorted by their position in the package
+	ranges    []span        // byte ranges that contain the members
 	size      int64         // total size of the members in bytes
-	unclaimed int           // the number of members that no worker has claimed
-	unread    int           // the number of members that no worker has released
+	unclaimed int           // number of members that no worker has claimed
+	unread    int           // number of members that no worker has released
 
-	loaded   chan struct{} // closed when the fields below are set
+	loaded   chan struct{} // closed when the result of the transfer is set
 	err      error
-	segments []segment // the transferred bytes, sorted by their position in the package
+	segments []segment // transferred bytes, sorted by their position in the package
 }
 
 // chunkMember is a member that one worker takes once. If several resources need the
@@ -44,8 +42,8 @@ type chunkMember struct {
 	claimed bool
 }
 
-// segment is a transferred range of bytes of a package. It is in memory, or in a
-// temporary file if it is larger than two chunks.
+// segment is a transferred range of bytes, in memory, or in a temporary file if it is
+// larger than two chunks.
 type segment struct {
 	span
 	io.ReaderAt
@@ -58,9 +56,9 @@ func (s segment) free() {
 	}
 }
 
-// chunksOf divides members into chunks. The members are given in the order of the plan.
-// It skips members with an invalid position; package pack returns an error when these
-// are opened.
+// chunksOf divides members, given in the order of the plan, into chunks. It skips
+// members with an invalid position; package pack returns an error when these are
+// opened.
 func chunksOf(members []span) (chunks []*chunk) {
 	var c *chunk
 	for _, m := range members {
@@ -83,8 +81,8 @@ func chunksOf(members []span) (chunks []*chunk) {
 	return chunks
 }
 
-// rangesOf returns the byte ranges to request for the members. It joins ranges with a
-// short gap between them, unless the gaps would make the chunk too large.
+// rangesOf joins ranges with a short gap between them, unless the gaps would make the
+// chunk too large.
 func (c *chunk) rangesOf() []span {
 	all := make([]span, len(c.members))
 	for i, m := range c.members {
@@ -104,7 +102,7 @@ func totalSize(all []span) (n int64) {
 	return n
 }
 
-// costOf returns what it costs to transfer the chunks, as the function Cost defines it.
+// costOf returns the Cost of transferring the chunks.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
 		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))
@@ -112,8 +110,7 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load transfers the chunk. It repeats a failed transfer as often as the client repeats
-// any request.
+// load repeats a failed transfer as often as the client repeats any request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -139,7 +136,6 @@ func (c *chunk) transfer(ctx context.Context, from *remotePackage, dir string) e
 	return group.Wait()
 }
 
-// segment transfers a range of bytes of the package.
 func (r *remotePackage) segment(ctx context.Context, s span, dir string) (segment, error) {
 	body, err := r.open(ctx, s)
 	if err != nil {
@@ -156,7 +152,6 @@ func (r *remotePackage) segment(ctx context.Context, s span, dir string) (segmen
 	return segment{s, f, f}, err
 }
 
-// free releases the memory and the temporary files of the chunk.
 func (c *chunk) free() {
 	for _, s := range c.segments {
 		s.free()
@@ -164,8 +159,7 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim claims a copy of the given member for one worker. It returns false if all
-// copies are claimed.
+// claim returns false if workers have claimed all copies of the member.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {
@@ -178,7 +172,6 @@ func (c *chunk) claim(m span) bool {
 	return false
 }
 
-// open opens a member of a chunk that is loaded.
 func (c *chunk) open(b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	m := spanOf(b)
 	i, _ := slices.BinarySearchFunc(c.segments, m.from, func(s segment, from int64) int { return cmp.Compare(s.from, from+1) })

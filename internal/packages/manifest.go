@@ -13,10 +13,6 @@ import (
 	"instep/resourcesync"
 )
 
-// This file reads the manifests of packages, and their copies outside the packages.
-
-// manifestIn reads the manifest in a package. The manifest must have one of the given
-// capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -30,11 +26,10 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 	return doc, err
 }
 
-// readCopy reads the copy of a manifest that the dump offers outside the package.
-// Because a Destination deletes resources that the manifests of a Resource Dump do not
-// contain, readCopy compares the copy with the length and checksum in the package's ZIP
-// directory. It does so only if the server supports range requests, and not if
-// ref.Harmless is set.
+// readCopy reads the copy of a manifest outside the package. Because a Destination
+// deletes resources that the manifests of a Resource Dump do not contain, it compares
+// the copy with the length and checksum in the package's ZIP directory. It does so only
+// if the server supports range requests, and not if ref.Harmless is set.
 func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
@@ -47,7 +42,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is not reported here, but when members are taken from the package
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is reported when members are taken from the package
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
@@ -64,8 +59,8 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest returns an error unless a document has the length and checksum of the
-// package's manifest.
+// compareManifest compares a document with the length and checksum of the package's
+// manifest.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {

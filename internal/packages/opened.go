@@ -18,31 +18,30 @@ import (
 type Transport struct {
 	Client *fetch.Client
 	Spool  string         // directory for temporary files; "" for the system's directory
-	Parts  transfer.Parts // where parts of large packages are stored for a later run; may be nil
+	Parts  transfer.Parts // stores parts of large packages for a later run; may be nil
 	Tell   func(q resourcesync.Quirk, set, text string)
 }
 
 // requestCost is the number of bytes whose transfer costs as much as one request.
 const requestCost = 64 << 10
 
-// Cost returns what a transfer costs: its number of bytes, plus a fixed number for each
-// request. It serves to compare ways of transfer.
+// Cost returns the cost of a transfer: its number of bytes, plus requestCost for each
+// request.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
-// Opened is an open package whose ZIP directory has been read.
+// Opened is an open package whose ZIP directory was read.
 type Opened struct {
 	ref    *harvest.Package
 	zip    *pack.Package
 	dir    string         // directory for temporary files
 	most   int64          // maximum size of the manifest in bytes
-	bytes  transfer.Part  // the transferred package; nil if it is read by range requests
-	remote *remotePackage // the package that is read by range requests; nil if it was transferred
-	spent  bool           // whether all wanted members have been taken
+	bytes  transfer.Part  // the transferred package; nil if range requests read it
+	remote *remotePackage // the package, if range requests read it; else nil
+	spent  bool           // all wanted members have been taken
 }
 
-// open opens a package. If whole is set, or if the server does not support range
-// requests, it transfers and verifies the whole package first. Otherwise it reads only
-// the ZIP directory.
+// open transfers and verifies the whole package if whole is set or the server does not
+// support range requests. Otherwise it reads only the ZIP directory.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -56,8 +55,7 @@ func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) 
 	return p.openWhole(ctx, ref)
 }
 
-// badPackage converts an error about the content of a package to an error of the
-// Source. It returns other errors unchanged.
+// badPackage turns an error about the content of a package into an error of the Source.
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
@@ -67,8 +65,6 @@ func badPackage(uri string, err error) error {
 	return err
 }
 
-// manifest calls the function take with the name and the content of the manifest in the
-// package.
 func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -94,8 +90,8 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
-// manifestChecksum returns the length and CRC of the manifest, as recorded in the
-// package's ZIP directory.
+// manifestChecksum returns the length and CRC of the manifest in the package's ZIP
+// directory.
 func (p *Opened) manifestChecksum() (string, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -106,9 +102,8 @@ func (p *Opened) manifestChecksum() (string, error) {
 
 func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
-// find returns the member with a path. If proved is set, a digest will verify the
-// bytes. Then the path need not be relative to the root of the package, and may be
-// relative to a directory in it (quirk 53).
+// find returns the member with a path. If a digest will verify the bytes (proved), the
+// path may also be relative to a directory in the package (quirk 53).
 func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
@@ -118,9 +113,9 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 }
 
 // fits returns an error if a member has more bytes than the limit, or if its transfer
-// would need more than twice as many. Headers and poor compression may double the
-// length of a small member. More can only be a false statement, such as a member of a
-// few bytes that takes gigabytes of the package.
+// needs more than twice as many. Headers and poor compression may double the length of
+// a small member. A larger factor shows a false directory, such as a member of a few
+// bytes that takes gigabytes of the package.
 func (p *Opened) fits(b pack.Bitstream, limit int64) error {
 	n := b.Size()
 	if p.remote != nil {

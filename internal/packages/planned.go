@@ -12,37 +12,36 @@ import (
 // Planned is a package from which the plan takes members.
 type Planned struct {
 	Ref    *harvest.Package
-	Whole  bool    // whether to transfer the whole package instead of parts
-	Wanted int64   // the number of members to take
-	Bytes  int64   // the number of bytes to transfer, as far as it is known
-	Proved bool    // whether a strong digest proves each wanted member
-	Named  int64   // the number of members in the manifest that the plan was based on
-	Copied string  // the length and checksum of the copy of the manifest, if this copy describes all wanted members; else ""
-	Opened *Opened // the open package, if it was opened during planning; then the Unpacker must not close it; else nil
+	Whole  bool    // transfer the whole package instead of parts
+	Wanted int64   // number of members to take
+	Bytes  int64   // number of bytes to transfer, as far as it is known
+	Proved bool    // a strong digest proves each wanted member
+	Named  int64   // number of members in the manifest on which the plan is based
+	Copied string  // length and checksum of the copy of the manifest, if this copy describes all wanted members; else ""
+	Opened *Opened // the package, if planning opened it, so that the Unpacker must not close it; else nil
 }
 
 // Member is a member of a package with the description of its resource.
 type Member struct {
-	Package int    // the number of the package, counted from 1
+	Package int    // number of the package, counted from 1
 	Path    string // rs:md/@path
 	Want    harvest.Resource
 }
 
-// plannedPackage is a package of the plan while its members are extracted.
 type plannedPackage struct {
 	*Planned
-	ready  chan struct{} // closed when the fields from pkg to chunks have been set
+	ready  chan struct{} // closed when the fields from pkg to chunks are set
 	pkg    *Opened
-	kept   bool                              // whether pkg was opened during planning, so that the Unpacker must not close it
-	err    error                             // the reason why the package cannot be used
-	found  map[resourcesync.Key]manifestInfo // what the package's manifest states about wanted resources; nil if it was not read
-	chunks []*chunk                          // the chunks of members, if the package is read by range requests
+	kept   bool                              // planning opened pkg, so the Unpacker must not close it
+	err    error                             // error because of which the package cannot be used
+	found  map[resourcesync.Key]manifestInfo // descriptions of wanted resources in the package's manifest; nil if it was not read
+	chunks []*chunk                          // chunks of members, if range requests read the package
 
-	first   int   // the index of the first chunk that may have unclaimed members
-	left    int64 // the number of members that have not been taken yet
-	lost    int64 // the number of members that could not be taken
+	first   int   // index of the first chunk that may have unclaimed members
+	left    int64 // number of members that have not been taken yet
+	lost    int64 // number of members that could not be taken
 	lostURI string
-	lostErr error // the error of the first member that could not be taken
+	lostErr error // error of the first member that could not be taken
 }
 
 // manifestInfo is the description of one resource in the package's manifest.
@@ -50,13 +49,12 @@ type manifestInfo struct {
 	path    string
 	length  resourcesync.Length
 	digests resourcesync.Digests
-	differs bool // whether the description contradicts the one in the plan
+	differs bool // the description contradicts the one in the plan
 }
 
-// record stores an entry of the package's manifest that describes a wanted resource. It
-// skips an entry that contradicts the plan, unless the manifest is that of a Resource
-// Dump. Such a manifest takes precedence over its copy, but the manifest of a Change
-// Dump takes no precedence over a Change List.
+// record skips an entry that contradicts the plan, unless the manifest is that of a
+// Resource Dump, which takes precedence over its copy. The manifest of a Change Dump
+// takes no precedence over a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
 	differs := m.Want.Contradicts(e.Length, e.Digests)
@@ -68,7 +66,6 @@ func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resou
 	}
 }
 
-// known returns what the plan and the package's manifest state about a resource.
 func (p *plannedPackage) known(m *Member) harvest.Resource {
 	w := m.Want
 	f, ok := p.found[resourcesync.KeyOf(w.URI)]
@@ -89,9 +86,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member returns the wanted member if it may be taken. known is what the plan and the
-// manifest state about its resource. A member that is too large is refused before its
-// transfer.
+// member returns an error for a member that may not be taken. It refuses a member that
+// is too large before its transfer.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]

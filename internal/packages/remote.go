@@ -17,8 +17,8 @@ import (
 
 // These are the sizes of requests for parts of packages.
 const (
-	TailSize = 64 << 10 // the number of bytes at the end of a package that are requested first; most ZIP directories fit in them
-	GapSize  = 64 << 10 // the largest gap between two members, in bytes, for which one request is cheaper than two
+	TailSize = 64 << 10 // number of bytes at the end of a package that are requested first; most ZIP directories fit in them
+	GapSize  = 64 << 10 // largest gap between two members, in bytes, for which one request is cheaper than two
 )
 
 // errNoParts means that a server sends the whole package in response to a range
@@ -28,7 +28,7 @@ var errNoParts = errors.New("the server does not support range requests for pack
 // errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
 
-// span is a range of bytes from the offset "from" to the byte before the offset "to".
+// span is a range of bytes. The byte at the offset "to" is not part of it.
 type span struct{ from, to int64 }
 
 func (s span) size() int64 { return s.to - s.from }
@@ -56,22 +56,20 @@ func union(all []span, gap int64) []span {
 	return joined
 }
 
-// remotePackage reads a package by range requests.
-//
-// A strong ETag guarantees that all bytes belong to one version of the package. Without
-// it, they may come from several versions of the same length. Then each member needs a
-// strong digest (see safe), and checksums detect a ZIP directory or manifest that is
-// mixed from two versions.
+// remotePackage reads a package by range requests. A strong ETag guarantees that all
+// bytes belong to one version of the package. Without it, they may come from several
+// versions of the same length. Then each member needs a strong digest (see the method
+// safe), and checksums detect a ZIP directory or manifest that is mixed from two
+// versions.
 type remotePackage struct {
 	client  *fetch.Client
 	uri     string
-	version string // the strong ETag; "" if there is none, or if any version is acceptable
+	version string // the strong ETag; "" if there is none, or any version is acceptable
 	total   int64
-	tail    []byte // the last bytes of the package, from the first response
+	tail    []byte // last bytes of the package, from the first response
 }
 
-// openRemote reads the ZIP directory of a package. It returns errNoParts if the server
-// sends only whole packages.
+// openRemote returns errNoParts if the server sends only whole packages.
 func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
@@ -87,8 +85,7 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail requests the end of the package, and takes the package's length and version
-// from the response.
+// readTail also takes the length and version of the package from the response.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
@@ -97,7 +94,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
-			return errNoParts // an error here has no consequences, because the transfer of the whole package reports it
+			return errNoParts // the transfer of the whole package reports an error
 		}
 		return &harvest.SourceError{Err: err}
 	}
@@ -114,9 +111,8 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	return err
 }
 
-// partReader reads the body of the response to a range request. The caller must not
-// read more bytes than it requested. If the body ends earlier, that is an error of the
-// Source.
+// partReader reads the body of the response to a range request. A body that ends too
+// early is an error of the Source.
 type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -130,9 +126,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// open opens a range of the package. It takes the bytes from the end of the package
-// that is already in memory, or requests them. Reading fails if the response is shorter
-// than the range.
+// open uses the end of the package in memory, or requests the range. Reading fails if
+// the response is shorter than the range.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -170,7 +165,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 
 // remoteAt reads a remote package at any offset, by a request for each range.
 type remoteAt struct {
-	ctx context.Context // the context of the call that opens the package and reads its ZIP directory
+	ctx context.Context // context of the call that reads the ZIP directory
 	r   *remotePackage
 }
 
@@ -195,8 +190,8 @@ func (a remoteAt) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// otherFormat returns the error for a file that is not a ZIP package. The error names
-// the format if the first bytes show it.
+// otherFormat names the format of a file that is no ZIP package, if the first bytes
+// show it.
 func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	head := make([]byte, min(pack.SniffLength, r.total))
 	if _, failed := (remoteAt{ctx, r}).ReadAt(head, 0); failed != nil {
@@ -208,9 +203,8 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// safe reports whether a member with the description w may be taken from the package
-// without mixing versions. This is always true for a package that was transferred as a
-// whole.
+// safe reports whether a member can be taken without mixing versions of the package.
+// This is always true for a package that was transferred whole.
 func (r *remotePackage) safe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -18,16 +18,16 @@ import (
 
 // Unpacker extracts the wanted members of packages in the order of the plan. A
 // goroutine transfers packages and chunks before the workers take their members. Two
-// semaphores limit how many it transfers ahead.
+// semaphores limit how far it runs ahead.
 type Unpacker struct {
 	t        *Transport
 	set      string
 	reader   *harvest.Reader
 	members  iter.Seq2[Member, error]
-	doubt    func(resourcesync.Quirk, error) // called when it turns out that the plan is based on a wrong document
+	doubt    func(resourcesync.Quirk, error) // called with an error which shows that the plan is based on a wrong document
 	cancel   context.CancelFunc
-	transfer sync.WaitGroup    // counts the goroutine that executes run, and one goroutine for each chunk that is being transferred
-	packages []*plannedPackage // the packages of the plan
+	transfer sync.WaitGroup    // counts the goroutine that executes run, and one goroutine for each chunk in transfer
+	packages []*plannedPackage // packages of the plan
 
 	open    chan struct{} // semaphore for open packages
 	chunks  chan struct{} // semaphore for chunks in memory
@@ -36,19 +36,19 @@ type Unpacker struct {
 	mu sync.Mutex // guards the counters and claims of packages and chunks
 }
 
-// packagesAtOnce is the maximum number of open packages: the members of one are taken
-// while the next one is transferred.
+// packagesAtOnce is the maximum number of open packages: members of one are taken while
+// another is transferred.
 const packagesAtOnce = 2
 
 // Unpack starts to transfer the packages of a set. It iterates over members once, in
-// the order of the packages. It calls the function doubt when it turns out that the
-// plan is based on a wrong document. The caller must close the returned Unpacker.
+// the order of the packages. It calls doubt with an error which shows that the plan is
+// based on a wrong document. The caller must close the returned Unpacker.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
 		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
 		open: make(chan struct{}, packagesAtOnce), chunks: make(chan struct{}, chunksAtOnce),
-		// unpacking needs mostly CPU time, so a larger number would not be faster
+		// unpacking is CPU-bound, so more goroutines would not be faster
 		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 	for i := range planned {
@@ -71,7 +71,6 @@ func (u *Unpacker) Close() {
 	}
 }
 
-// run opens the packages and loads their chunks.
 func (u *Unpacker) run(ctx context.Context) {
 	next, stop := iter.Pull2(u.members)
 	defer stop()
@@ -87,14 +86,13 @@ func (u *Unpacker) run(ctx context.Context) {
 				}
 			}
 		})
-		opened := p.pkg // a copy, because workers may finish with the package and set p.pkg to nil as soon as ready is closed
+		opened := p.pkg // a copy, because workers may set p.pkg to nil as soon as ready is closed
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
 	}
 }
 
-// acquire takes a slot of a semaphore. It returns false if the context ended before a
-// slot was free.
+// acquire returns false if the context ended before a slot was free.
 func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	select {
 	case semaphore <- struct{}{}:
@@ -104,10 +102,10 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load starts to transfer the chunks of a package. It waits while too many chunks are
-// in memory. Once a chunk has failed, the remaining chunks fail without a request.
+// load waits while too many chunks are in memory. After a failed chunk, the remaining
+// chunks fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
-	var failed atomic.Pointer[error] // the error of the first chunk that failed
+	var failed atomic.Pointer[error] // error of the first chunk that failed
 	for _, c := range chunks {
 		if !acquire(ctx, u.chunks) {
 			return
@@ -123,9 +121,8 @@ func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	}
 }
 
-// done counts a member as done, whether it could be taken or not. After the last member
-// it closes the package.
-func (u *Unpacker) done(p *plannedPackage) {
+// finishMember closes the package after its last member.
+func (u *Unpacker) finishMember(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if p.left--; p.left > 0 {
@@ -141,13 +138,12 @@ func (u *Unpacker) done(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.Leave() // an error does no harm, because all wanted members have been read
+		_ = p.pkg.Leave() // an error does no harm, because all wanted members were read
 	}
 	p.pkg, p.found = nil, nil
 }
 
-// prepare opens a package and finds its wanted members. If the package cannot be used,
-// prepare reports this once, and not for each member.
+// prepare reports an unusable package once, and not for each member.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
@@ -158,10 +154,10 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 	}
 }
 
-// openPlanned opens a package, unless it is still open from planning. If a strong
-// digest proves each member, members of different versions of the package can be used.
-// Then a large package is transferred in parts, so that its first members are in the
-// mirror before the last ones arrive.
+// openPlanned opens a package unless it is still open from planning. If a strong digest
+// proves each member, they may come from different versions of the package. Then a
+// large package is transferred in parts, so that the mirror has its first members
+// before the last ones arrive.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	p.pkg = p.Opened
 	p.kept = p.pkg != nil
@@ -182,9 +178,9 @@ func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts 
 	return byParts, nil
 }
 
-// find finds the wanted members in the package. It reads the manifest of the package,
-// except in two cases: the plan was based on this manifest or on an equal copy, or the
-// package is read in parts and digests prove all members.
+// find reads the manifest of the package, except in two cases: the plan is based on
+// this manifest or an equal copy, or the package is read in parts and digests prove all
+// members.
 func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
 	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
@@ -211,8 +207,8 @@ func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, me
 	return nil
 }
 
-// openWhole transfers the whole package, which was to be read by range requests. It is
-// used if these would cost more, because the plan determines the order of the members.
+// openWhole is used if range requests would cost more, because the plan determines the
+// order of the members.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -229,7 +225,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	return nil
 }
 
-// madeBy reports whether the plan was based on a copy of the manifest that equals the
+// madeBy reports whether the plan is based on a copy of the manifest that equals the
 // one in the package.
 func (u *Unpacker) madeBy(p *plannedPackage) bool {
 	if p.Copied == "" {
@@ -242,16 +238,15 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 	return true
 }
 
-// noteUnnamed reports members of the package that its manifest does not contain.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
 		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} missing from its manifest {is|are} ignored", p.pkg.ref.URI, extra))
 	}
 }
 
-// readManifest reads the manifest in the package, which takes precedence over a copy on
-// which the plan may be based. It iterates over members, and returns a sequence of the
-// same members that can be used again.
+// readManifest reads the manifest in the package, which takes precedence over a copy.
+// It iterates over members, and returns a sequence of the same members that can be used
+// again.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -295,13 +290,12 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put is a function that stores the bytes of a member as the resource want. The reader
-// body verifies and hashes the bytes. proved means that a length or a digest proves
-// them.
+// Put stores the bytes of a member as the resource want. The reader body verifies and
+// hashes the bytes. proved means that a length or a digest proves them.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take passes a member to the function put, and verifies it by everything that is known
-// about it. It returns the resource with the length and digests that prove its bytes.
+// Take passes a member to the function put, and verifies it by all known digests and
+// lengths. It returns the resource with the length and digests that prove its bytes.
 // whole means that the whole package was transferred. Each member may be taken once.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
@@ -310,7 +304,7 @@ func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.R
 	case <-ctx.Done():
 		return m.Want, 0, false, ctx.Err()
 	}
-	defer u.done(p)
+	defer u.finishMember(p)
 	want, n, err = u.put(ctx, p, m, put)
 	whole = p.err == nil && p.pkg.Here()
 	if err != nil && ctx.Err() == nil && harvest.OfSource(err) {
@@ -347,8 +341,7 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	return want, n, err
 }
 
-// openMember opens a member. If the package is remote, openMember first waits until the
-// member's chunk is loaded.
+// openMember waits until the chunk of a remote member is loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -371,8 +364,8 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim claims a member in the first chunk that contains it and has an unclaimed copy.
-// It returns nil if there is none.
+// claim uses the first chunk with an unclaimed copy of the member. It returns nil if
+// there is none.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -387,8 +380,8 @@ func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	return nil
 }
 
-// release records that a worker has finished with a member of a chunk. After the last
-// member it frees the memory of the chunk, and another chunk can be loaded.
+// release frees the memory of a chunk after its last member, so that another chunk can
+// be loaded.
 func (u *Unpacker) release(c *chunk) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -399,8 +392,7 @@ func (u *Unpacker) release(c *chunk) {
 	}
 }
 
-// chunkReader reads a member of a chunk. On Close it records that the worker has
-// finished with the member.
+// chunkReader releases the member of a chunk when it is closed.
 type chunkReader struct {
 	io.ReadCloser
 	release func()
@@ -411,7 +403,7 @@ func (r *chunkReader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// memberReader converts errors about the bytes of a member to errors of the Source.
+// memberReader turns errors about the bytes of a member into errors of the Source.
 type memberReader struct {
 	uri string // URI of the package
 	r   io.Reader
@@ -428,8 +420,8 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lose counts a member that could not be taken. It does nothing if the package as a
-// whole cannot be used, which is reported elsewhere.
+// lose counts a member that could not be taken, unless the whole package is unusable,
+// which is reported elsewhere.
 func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -441,7 +433,7 @@ func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	}
 }
 
-// reportLost reports the members of a package that could not be taken, in one message.
+// reportLost makes one message for all members of a package that could not be taken.
 func (u *Unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"instep/transfer"
 )
 
-// openWhole transfers a whole package and opens it. If a transfer breaks off and cannot
-// be resumed, openWhole repeats it as often as the client repeats any request.
+// openWhole repeats a transfer that breaks off and cannot be resumed as often as the
+// client repeats any request.
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
@@ -23,9 +23,8 @@ func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opene
 	}
 }
 
-// transfer transfers a package, verifies it by the length and digests in the dump, and
-// opens it. If the transfer is interrupted, the part of a large package that has
-// arrived is kept for a later run.
+// transfer verifies the package by the length and digests in the dump. If it is
+// interrupted, the received part of a large package is kept for a later run.
 func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
@@ -47,7 +46,6 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened
 	return opened, nil
 }
 
-// wanted returns the length and the digests that the dump gives for a package.
 func wanted(ref *harvest.Package) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
@@ -61,21 +59,21 @@ func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
-// part returns the file in which a package is stored during its transfer. If the
-// package is large or of unknown length, and the mirror can store such files, the file
-// is kept for a later run. Otherwise it is a temporary file.
+// part returns the file in which a package is stored during its transfer. For a package
+// that is large or of unknown length the mirror keeps the file for a later run, if it
+// can. Otherwise it is a temporary file.
 func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // there is an error if the mirror is read-only
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror returns an error
 			return part
 		}
 	}
 	return transfer.Temporary(p.Spool)
 }
 
-// firstAnswer requests a package and checks the first bytes of the response. It returns
-// an error if they show that the file is no ZIP package, so that it is not transferred.
-// It does nothing if a part of the package was kept from an earlier run.
+// firstAnswer requests a package and returns an error if the first bytes of the
+// response show that it is no ZIP package. It does nothing if a part of the package was
+// kept from an earlier run.
 func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
