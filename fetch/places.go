@@ -7,38 +7,36 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// places are the slots for concurrent requests to a host. A request takes a slot with
-// Acquire and returns it with give. The number of slots is halved when the host answers
-// that it is too busy. It grows by one after growAfter other responses, up to the
+// slots limit the concurrent requests to a host. A request takes a slot with Acquire and
+// returns it with give. When the host answers that it is too busy, the number of slots
+// is halved. After every growAfter other responses, the number grows by one, up to the
 // original number.
-type places struct {
+type slots struct {
 	*semaphore.Weighted
-	most int
+	limit int
 
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
-	excess int        // number of occupied slots to remove when they are returned
-	good   int        // number of responses, since open last changed, that did not say that the host is too busy
+	excess int        // number of slots to remove when requests return them
+	good   int        // responses, since the number of slots last changed, that did not say that the host is too busy
 	shrunk time.Time  // when the number of slots was last halved
 }
 
-// growAfter is the number of good responses after which there is one more slot.
 const growAfter = 32
 
-func newPlaces(n int) *places {
-	return &places{Weighted: semaphore.NewWeighted(int64(n)), most: n, open: n}
+func newSlots(n int) *slots {
+	return &slots{Weighted: semaphore.NewWeighted(int64(n)), limit: n, open: n}
 }
 
-// give returns a slot after use.
-func (p *places) give() {
+func (p *slots) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.add()
 }
 
-// add makes one slot available, unless more slots are occupied than there should be.
-// The caller holds mu.
-func (p *places) add() {
+// add makes one slot available, or removes it if there are too many. The caller holds
+// mu.
+func (p *slots) add() {
 	if p.excess > 0 {
 		p.excess--
 		return
@@ -46,9 +44,9 @@ func (p *places) add() {
 	p.Release(1)
 }
 
-// shrink halves the number of slots after a response that the host is too busy. sent is
-// the time of the request: requests sent before the last reduction have no effect.
-func (p *places) shrink(sent, now time.Time) {
+// shrink halves the number of slots because the host is too busy. It ignores the
+// response to a request that was sent before the last reduction.
+func (p *slots) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.good = 0
@@ -62,11 +60,11 @@ func (p *places) shrink(sent, now time.Time) {
 	}
 }
 
-// grow counts a good response.
-func (p *places) grow() {
+// grow counts a response that did not say that the host is too busy.
+func (p *slots) grow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open == p.most {
+	if p.open == p.limit {
 		return
 	}
 	if p.good++; p.good < growAfter {
