@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,7 +73,13 @@ func (d disturbed) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]des
 func newRing(t *testing.T) *ring {
 	t.Helper()
 	r := &ring{t: t, dir: filepath.Join(t.TempDir(), "mirror"), now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { r.now = r.now.Add(time.Second); return r.now }
+	var reading sync.Mutex // files are read in parallel
+	clock := func() time.Time {
+		reading.Lock()
+		defer reading.Unlock()
+		r.now = r.now.Add(time.Second)
+		return r.now
+	}
 	o := mirror.Options{Dir: r.dir, Create: true, Now: clock}
 	var err error
 	if r.m, err = mirror.Open(t.Context(), o); err != nil {
