@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,8 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 	x.kept = h.kept
 	x.read = h.read
 	if h.gone {
-		return fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist)
+		_, err := l.locate(x.Path)
+		return cmp.Or(err, fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist))
 	}
 	if h.err != nil {
 		return h.err
