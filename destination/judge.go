@@ -45,10 +45,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside returns k for a comparison with a list that does not state its time. If the
-// list may be as late as k.until, it is itself the newest evidence, and beside clears
-// k.until.
-func (k known) beside(latest time.Time) known {
+// comparedTo returns what is known, for a comparison with a list that does not state its time. If
+// the list may be as late as the latest earlier one of this kind, that one no longer counts.
+func (k known) comparedTo(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
 	}

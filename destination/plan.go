@@ -138,8 +138,8 @@ type SetPlan struct {
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
-// The way to obtain the members of a package is known only when all of them have been
-// planned, so decided fills it in.
+// decided yields the planned actions, with the way to obtain the member of a package. That way is
+// known only when all members of the package have been planned.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
@@ -187,7 +187,8 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated moves the first s.first retries to the end.
+// rotated yields the actions that failed in an earlier run. It begins each time with another one, so
+// that a resource that ends the run does not always keep the same others from being fetched.
 func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {

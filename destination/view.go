@@ -24,7 +24,7 @@ type view struct {
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
-	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
+	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.comparedTo(st.Latest)}
 }
 
 // named is a resource with all its descriptions, if several documents describe it and

@@ -28,7 +28,7 @@ var dropped = &kept{}
 // a mirror. Parsed, it is an empty Remainder.
 const droppedText = `{"dropped":true}`
 
-// NewRemainder returns the Remainder of a text that Text returned.
+// NewRemainder restores a Remainder from the text that its method Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
 // A deletion has no Remainder.

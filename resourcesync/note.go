@@ -44,7 +44,7 @@ const (
 // Quirks that can be seen only by following links and fetching resources.
 const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to a document other than a Capability List
-	QuirkRobots        Quirk = 16 // a robots.txt with Sitemap lines of another form, or with Sitemap lines that name plain Sitemaps
+	QuirkRobots        Quirk = 16 // a robots.txt whose Sitemap lines are misspelt or name plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List without capability
 	QuirkPackageLink   Quirk = 21 // a Capability List that links a package instead of a dump
 	QuirkOtherDocument Quirk = 23 // a response that is not the linked document
