@@ -9,9 +9,9 @@ import (
 	"instep/internal/catalog"
 )
 
-// Committed returns the time at which the last complete run for a set was committed, by
-// the clock of the mirror. It returns false if no run has completed the set yet. The set
-// is given by the URI of its Capability List.
+// Committed returns the time, by the clock of the mirror, at which the last complete run
+// for a set was committed; false if there was none. The set is given by the URI of its
+// Capability List.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
 	id, err := m.set(ctx, set)
 	if err != nil || id == 0 {
@@ -23,20 +23,20 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // the time is unknown, since an earlier version of this program has recorded the run
+		at = c.Looked // an earlier version of this program has recorded the run without its time
 	}
 	return at, err == nil, err
 }
 
 // MembersOf yields each resource that is a member of at least one of the given sets, in
-// the order of the keys that [resourcesync.KeyOf] makes of their URIs. It yields a slice with one element for
-// each set, in their order: the state of the resource in that set. Member is false in an
-// element if the resource is not in the set. All elements are read at one moment, even if
-// a run changes the resource at the same time. The next iteration overwrites the slice.
+// ascending order of [resourcesync.KeyOf] the URIs. It yields a slice with the state of
+// the resource in each of the sets, in their order; Member is false if the resource is
+// not in that set. A run that changes the resource at the same time changes all or none
+// of these states. The next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // the index in sets of each element of ids
+		var places []int // for each element of ids, its index in sets
 		for i, set := range sets {
 			id, err := m.set(ctx, set)
 			if err != nil {
