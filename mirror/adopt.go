@@ -18,9 +18,9 @@ import (
 // claims records which files the batches that are not committed yet will move or replace.
 // No two batches may move the same file.
 type claims struct {
-	mu     sync.Mutex // guards the rest
-	last   uint64     // the number that was given to the newest batch
-	byPath map[string]pledge
+	mu         sync.Mutex // guards the rest
+	lastNumber uint64
+	byPath     map[string]pledge
 }
 
 // pledge reserves a file for a batch that will move or replace it, or for a transfer that
@@ -33,8 +33,8 @@ type pledge struct {
 func (c *claims) newNumber() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last++
-	return c.last
+	c.lastNumber++
+	return c.lastNumber
 }
 
 func (c *claims) reserveMove(path string, b *batch) bool {
@@ -47,8 +47,8 @@ func (c *claims) reserveMove(path string, b *batch) bool {
 	return true
 }
 
-// place reserves path for a new file of the batch. A file that an older batch will move
-// is no obstacle, since older batches commit first.
+// reservePlace reserves a path for a new file of the batch. A file there that an older
+// batch will move is no obstacle, since older batches commit first.
 func (c *claims) reservePlace(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +99,8 @@ func (c *claims) release(b *batch) {
 // the trash, because it was at the path of a resource and had other bytes.
 type Found struct {
 	URI  string // the URI of the resource
-	Path string // the path at which the file was; like Kept, it is relative to the mirror and has slashes
-	Kept string // the path of the file in the trash
+	Path string // the path at which the file was, relative to the mirror and with slashes
+	Kept string // the path of the file in the trash, relative to the mirror and with slashes
 }
 
 func (b *batch) findDisplaced(ctx context.Context, w *work) error {
@@ -182,8 +182,9 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// mayBelong reports whether the resource has the path, or can get it. It returns false if
-// the Source gives no digest, which alone could prove the bytes of a file there.
+// mayBelong reports whether path is the path of the resource, or may become it. It
+// returns false if the Source gives no digest, since only a digest could prove the bytes
+// of a file there.
 func (m *Mirror) mayBelong(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -223,9 +224,10 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// reusablePath returns the path of a resource if a file there may have the resource's
-// bytes. Otherwise it returns err, the result of checkVacant. If the Source gives no
-// digests, the caller still has to compare that file with the fetched bytes.
+// reusablePath returns the path of a resource if the file that occupies the path may have
+// the resource's bytes. Otherwise it returns err, the result of checkVacant. If the
+// Source gives no digests, the caller still has to compare the file with the fetched
+// bytes.
 func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -286,7 +288,7 @@ func (m *Mirror) noteTaken(w *work) {
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies a file that does not belong to the mirror into the flat layout. The
-// original remains, since the user may still need it under its name.
+// original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
 	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put verifies digests, but not the modification time, which may be the only proof
 		return 0, err
@@ -315,7 +317,7 @@ func (m *Mirror) checkProof(w *harvest.Resource, have resourcesync.Digests, path
 	}
 	info, err := m.strayInfo(path)
 	if err == nil && (info == nil || !hasStatedTime(w, info)) {
-		err = fmt.Errorf("%w: neither a digest nor length and time prove that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
+		err = fmt.Errorf("%w: neither a digest nor the length and modification time prove that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	}
 	return err
 }
@@ -333,7 +335,7 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 		return err
 	}
 	if b.m.claims.willMove(place) {
-		return fmt.Errorf("%w: its path %q is occupied by a file that is yet to be moved to the path of another resource", destination.ErrNotHeld, place)
+		return fmt.Errorf("%w: path %q still has a file that is to be moved to the path of another resource", destination.ErrNotHeld, place)
 	}
 	return b.checkVacant(ctx, w, row)
 }

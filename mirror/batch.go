@@ -21,11 +21,11 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // batches are committed in ascending order of these numbers
+	number uint64 // batches commit in ascending order of their numbers
 
 	mu        sync.Mutex                   // guards the rest
 	entries   map[string]*entry            // changes by URI
-	known     map[rowKey]*catalog.Resource // records of the catalog that Expect has read
+	known     map[rowKey]*catalog.Resource // records of resources that Expect has read from the catalog
 	spent     bool
 	consented bool // whether a person has approved the deletions in the batch
 }
@@ -48,7 +48,7 @@ type content struct {
 	modTime  time.Time // the modification time to set on the file; if zero, none is set
 
 	taken string // the path of an existing file that becomes the file of the resource; "" if the bytes were written to a new file
-	note  string // the path of the partNote, if the bytes come from an interrupted transfer; otherwise ""
+	note  string // the path of the file with the partNote if the bytes come from an interrupted transfer; otherwise ""
 	found bool   // whether the bytes come from a file that did not belong to the mirror
 }
 
@@ -91,7 +91,7 @@ func (b *batch) Discard() error {
 }
 
 // Put implements destination.Batch. It verifies the bytes itself: if they differ from
-// what the Source states about them, it returns an error, even if r did not notice.
+// what the Source states about them, it returns an error, even if reading r does not.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	var n int64
 	err := b.store(ctx, set, &w, verified, func() (c *content, err error) {
@@ -211,8 +211,8 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 
 // checkVacant returns an error if a file that does not belong to the mirror is at the
 // path of the resource. A file of the mirror is no obstacle, since the commit then gives
-// the resource another path. With Options.Adopt no file is one, since the commit moves
-// the file to the trash.
+// the resource another path. With Options.Adopt no file is an obstacle, since the commit
+// moves the file to the trash.
 func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
@@ -225,7 +225,7 @@ func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catal
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // no obstacle, since the commit gives the resource another path
+			return nil // the commit gives the resource a path outside the state directory
 		}
 		known, err := m.isNamed(ctx, at)
 		if err != nil || known {
@@ -310,7 +310,7 @@ func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests r
 		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // in the flat layout several resources share a file, so it cannot have the time of one of them
+	if b.m.flat == nil { // in the flat layout several resources share a file, so the file cannot have the time of one of them
 		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
@@ -328,9 +328,9 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a change of one membership to the batch, and c if c is not nil. The last
-// change of a membership replaces earlier ones. Of several contents for one URI, the one
-// with the latest time of change is kept.
+// add adds a change of one membership, and the content c unless it is nil, to the batch.
+// The last change of a membership replaces earlier ones. Of several contents for one URI,
+// the one with the latest time of change is kept.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.checkContentPath(c); err != nil {
 		return errors.Join(err, c.object.Discard())
@@ -402,7 +402,7 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 }
 
 // Due implements destination.Batch. The next run fetches what w states or, if the catalog
-// has a later statement of the Source, what that states.
+// has a later statement of the Source, what the later one states.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)

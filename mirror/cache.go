@@ -22,7 +22,7 @@ import (
 const (
 	documentsName = "documents" // the directory for documents in the state directory
 	maxDocuments  = 64 << 20    // the largest total size of the stored documents, in bytes
-	maxFields     = 64 << 10    // the largest size of what a file holds besides the document, in bytes
+	maxFields     = 64 << 10    // the largest size of the metadata in a document's file, in bytes
 	blockSize     = 4 << 10     // the disk space that the smallest file takes, in bytes
 )
 
@@ -139,8 +139,8 @@ func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
 	d.dropOldest(name)
 }
 
-// list reads the directory at the first call only. It removes files that are not
-// documents.
+// list reads the directory of documents, but only once. It removes other files from the
+// directory.
 func (d *documents) list() error {
 	if d.files != nil {
 		return nil
@@ -188,7 +188,7 @@ func (d *documents) replace(name string, text []byte) error {
 }
 
 // dropOldest removes the oldest files until the rest takes at most maxDocuments bytes. It
-// keeps the file spare, which was just written.
+// never removes the file named spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// trashClock computes the age of a day of the trash: how long ago files were moved to the
-// trash on that day. The clock of a machine may be wrong for a while, and so may the
-// dates in the trash. Therefore:
+// trashClock computes how long ago the files of a day were moved to the trash. The clock
+// of a machine may be wrong for a while, and so may the dates in the trash. Therefore:
 //
 //   - A day's age is computed from the latest date that two consecutive runs have
 //     reached. So a single run whose clock is ahead removes nothing.
@@ -85,8 +84,8 @@ func (c *trashClock) firstKept(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns the days that may be removed, because their age is counted from a day
-// before first. It also records which days are doubtful.
+// expired returns those of the days whose age is counted from a day before first, so that
+// they may be removed from the trash. It also records which days are doubtful.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
@@ -100,9 +99,9 @@ func (c *trashClock) expired(days []string, today, first string) (old []string) 
 	return old
 }
 
-// agesFrom returns the day from which the age of files that were moved to the trash on
-// the given day is counted. It is another day if the clock may have been wrong on the
-// given day and no later run has seen the given day again.
+// agesFrom returns the day from which the age of a day in the trash is counted. Usually
+// this is the same day. It is another one if the clock may have been wrong on the given
+// day and no later run has begun on that day again.
 func (c *trashClock) agesFrom(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {

@@ -177,7 +177,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	// Existing files that become files of resources come first, since another file may
 	// then be moved to their old paths.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
-	return w, b.m.keep(ctx, w)
+	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
 // noteListed records in the map listed, for each set of the resource that the batch does
@@ -276,10 +276,10 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep chooses a path in the trash for each file that is replaced or deleted. If
-// something else than a regular file is at the path of a deleted resource, it does not
+// chooseTrashPaths chooses a path in the trash for each file that is replaced or deleted.
+// If something else than a regular file is at the path of a deleted resource, it does not
 // belong to the mirror and remains.
-func (m *Mirror) keep(ctx context.Context, w *work) error {
+func (m *Mirror) chooseTrashPaths(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
 		stray := m.o.Adopt && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken

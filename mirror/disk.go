@@ -28,7 +28,7 @@ const (
 
 type disk struct {
 	root  *os.Root
-	state string // the path of a state directory inside the mirror's directory other than .instep; "." if it is the mirror's directory itself; "" if there is none
+	state string // the path of a state directory other than .instep in the mirror's directory; "." if it is the mirror's directory itself; "" if there is none
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
@@ -241,7 +241,7 @@ const (
 	other     kind = "link or special file"
 )
 
-// look returns what is at the path name. If a parent of name is not a directory, it
+// look returns what is at the given path. If a parent of the path is not a directory, it
 // returns the kind and path of that parent.
 func (d *disk) look(name string) (k kind, at string, err error) {
 	if k, at, err = d.lookAbove(name); err != nil || k != directory {
@@ -251,7 +251,7 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is like look, but looks only at the parents of name. If all of them are
+// lookAbove is like look, but looks only at the parents of a path. If all of them are
 // directories, it returns the kind directory.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
@@ -273,7 +273,7 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn is like look, but faster: all parents of name must be directories.
+// lookIn is a faster look for a path of which all parents are known to be directories.
 func (d *disk) lookIn(name string) (kind, error) {
 	d.mu.Lock()
 	k, err := kindOf(d.parents.Type(name))
@@ -282,8 +282,8 @@ func (d *disk) lookIn(name string) (kind, error) {
 }
 
 // orState returns stateDir if the directory at name is a state directory, and otherwise k
-// and err. A file system may find the mirror's own state directory by a name in other
-// case or Unicode form, so these differences are ignored.
+// and err unchanged. Some file systems also open the mirror's own state directory by
+// names in another case or Unicode form, so these differences are ignored.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:

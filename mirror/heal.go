@@ -39,7 +39,7 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 	return mark, true, nil
 }
 
-// check verifies the whole catalog if Options.Adopt allows to replace a damaged one.
+// check verifies the whole catalog if Options.Adopt allows replacing a damaged one.
 // Opening a catalog does not find every kind of damage.
 func (m *Mirror) check(ctx context.Context) error {
 	if !m.o.Adopt {

@@ -36,8 +36,8 @@ var ErrFound = errors.New("the file was not a resource of the mirror")
 type Version struct {
 	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
 	SetURI string
-	// Held describes the resource in this state. It has neither Due and Wanted nor the times
-	// of evidence.
+	// Held describes the resource in this state. Due, Wanted and the times of evidence are
+	// not set.
 	destination.Held
 
 	// Since and Until are the times at which the state began and ended, by the clock of the
@@ -75,7 +75,7 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 // Run is one command that changed a mirror. A long-running command can be divided into
 // several Runs by BeginRun.
 type Run struct {
-	ID                        int64     // greater than the numbers of earlier runs; 0 as long as the run has changed nothing
+	ID                        int64     // the number of the run, greater than those of earlier runs; 0 as long as the run has changed nothing
 	Begun                     time.Time // the time at which the run began, by the clock of the mirror
 	What                      string    // the command line of the run
 	Created, Updated, Deleted int64     // the numbers of resources that the run created, updated and deleted; a resource counts once for each of its sets
@@ -144,7 +144,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		return name, nil
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // a shell completes the name of a file to a path that begins with the directory of the mirror
+		name = below // name is a path that begins with the directory of the mirror, as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -185,11 +185,12 @@ func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, 
 }
 
 // AsOf yields, for each resource that was a member of the set at the given moment, the
-// state that it had then. It yields them in ascending order of [resourcesync.KeyOf] the
-// URIs. Some may be missing if the moment is before the one that Known returns.
+// state that it had then. It yields them in ascending order of the keys of their URIs
+// ([resourcesync.KeyOf]). Some may be missing if the moment is before the one that Known
+// returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		id, err := m.set(ctx, set)
+		id, err := m.setID(ctx, set)
 		if err != nil {
 			yield(Version{}, err)
 		}

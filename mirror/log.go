@@ -33,11 +33,11 @@ type publisher struct {
 }
 
 // Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. From then on, commits of the mirror write the log, and the mirror keeps
-// all changes whose numbers are greater than the given number, up to which the
-// publication has read. If the publication does not register again for some time, the
-// mirror forgets it (Mirror.TrimLog). Register needs no lock, since each publication
-// replaces only its own file. Two publications must not have the same name.
+// directory dir. read is the number of the last change that the publication has read.
+// From then on, commits of the mirror write the log, and the mirror keeps all later
+// changes. If the publication does not register again for some time, the mirror forgets
+// it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its
+// own file. Two publications must not have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
@@ -166,7 +166,7 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
 		var err error
-		if ids[i], err = m.set(ctx, set); err != nil {
+		if ids[i], err = m.setID(ctx, set); err != nil {
 			return err
 		}
 	}

@@ -116,9 +116,9 @@ var _ destination.Mirror = (*Mirror)(nil)
 const originSetting = "origin"
 
 // Bind implements destination.Mirror. The first call records the URI of the Source and
-// its origin. Later calls return a *WrongSourceError for another Source. A new URI is no
-// sign of another Source if the mirror already has one of the given sets or, while the
-// mirror has no sets, if the origin is the same. In a read-only mirror Bind records
+// its origin. Later calls return a *WrongSourceError for another Source. A Source with a
+// new URI counts as the same if the mirror already has one of the given sets or, while
+// the mirror has no sets, if the origin is the same. In a read-only mirror Bind records
 // nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
@@ -198,8 +198,8 @@ func (m *Mirror) segments(uri string) ([]segment, error) {
 	return m.names.segments(home, uri)
 }
 
-// set returns 0 if the mirror has no such set.
-func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
+// setID returns 0 if the mirror has no such set.
+func (m *Mirror) setID(ctx context.Context, name string) (catalog.SetID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if id, ok := m.sets[name]; ok || m.cat == nil {
@@ -214,7 +214,7 @@ func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 
 // makeSet creates the set if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
-	id, err := m.set(ctx, name)
+	id, err := m.setID(ctx, name)
 	if err != nil || id != 0 {
 		return id, err
 	}
@@ -230,7 +230,7 @@ func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error
 // Lookup implements destination.Mirror.
 func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]destination.Held, error) {
 	all := make([]destination.Held, len(uris))
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || m.cat == nil {
 		return all, err
 	}
@@ -314,7 +314,7 @@ func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held
 
 func (m *Mirror) list(ctx context.Context, set string, rows func(catalog.SetID) iter.Seq2[catalog.Resource, error]) iter.Seq2[destination.Held, error] {
 	return func(yield func(destination.Held, error) bool) {
-		id, err := m.set(ctx, set)
+		id, err := m.setID(ctx, set)
 		if err != nil {
 			yield(destination.Held{}, err)
 		}
@@ -335,7 +335,7 @@ func (m *Mirror) list(ctx context.Context, set string, rows func(catalog.SetID) 
 
 // Count implements destination.Mirror.
 func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return 0, err
 	}
@@ -345,7 +345,7 @@ func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
 
 // Cursor implements destination.Mirror.
 func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, ok bool, err error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return c, false, err
 	}
@@ -365,7 +365,7 @@ func (m *Mirror) cursorOf(ctx context.Context, id catalog.SetID) (c destination.
 
 // Losses implements destination.Mirror.
 func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return destination.Losses{}, err
 	}
@@ -373,7 +373,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // no window exists yet, as for a set that was never in sync: a new one begins with the present members
+	if !ok { // losses of this set were never counted, as before its first complete run: counting begins with the present members
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}

@@ -29,8 +29,8 @@ type fileNames struct {
 	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or opens the device instead of a file
 }
 
-// valid returns false for rules that no file system can have, because the file with the
-// rules is damaged.
+// valid returns false for rules that no file system can have, which come from a damaged
+// file.
 func (n *fileNames) valid() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
 // combinedWith returns rules for names that both of two file systems accept and

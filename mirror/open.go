@@ -256,7 +256,7 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 		return mark, false, err
 	}
 	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" || mark.Names != nil && !mark.Names.valid() {
-		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
+		return mark, false, fmt.Errorf("%w: the marker %q is damaged: %.80q", ErrWrongStore, markerKey, text)
 	}
 	if mark.Format != mark.format() {
 		return mark, false, fmt.Errorf("%w: the marker has format %d, but this program knows only formats up to %d: use a newer version", ErrWrongStore, mark.Format, namesFormat)

@@ -297,8 +297,8 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return nil
 }
 
-// keepsPart reports whether a file of a part, which has either bytes or the note, is
-// still of use for continuing the transfer.
+// keepsPart reports whether a transfer can be continued with this file of a part, which
+// has either the bytes or the note.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)

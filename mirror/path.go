@@ -29,7 +29,7 @@ const (
 )
 
 // emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
-// segment can get this name, since there two hex digits follow each %.
+// segment gets this name, since in other names two hex digits follow each %.
 const emptyName = "%index"
 
 // origin identifies a server. The port is never empty.
@@ -97,7 +97,7 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath also reports whether a query or fragment followed the path.
+// cutPath cuts the query and fragment off a path, and reports whether there was one.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -122,8 +122,8 @@ func (o origin) directory(n *fileNames) string {
 
 type segment struct {
 	base  string // the name without a hash, escaped
-	text  string // the beginning of the URI from which the hash in the name is computed
-	level int    // the lowest level (see name) at which the name may be used
+	text  string // the part of the URI from which the hash in the name is computed
+	level int    // the lowest level at which the name may be used (see segment.name)
 	most  int    // the largest length of the name with a hash, in bytes
 	end   int    // the length of the extension, which comes after the hash, in bytes
 }
@@ -173,7 +173,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // the end of the part of the URI whose segments have been handled
+	end := p.before + 1 // the offset in the URI after the last segment that was handled
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -256,7 +256,7 @@ func unescape(part string) string {
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name that ends like one with a hash, of which escapeSegment escapes the ~
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name that looks as if a hash was added to it; escapeSegment escapes the ~ of such a name
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )

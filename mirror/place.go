@@ -8,8 +8,8 @@ import (
 	"instep/internal/catalog"
 )
 
-// unhashedPath returns the path of which no name has an added hash. A new URI gets this
-// path unless a file or directory is already there.
+// unhashedPath returns the path without any added hash. A new URI gets this path unless a
+// file or directory is already there.
 func unhashedPath(segments []segment) string {
 	if len(segments) == 1 {
 		return segments[0].name(segments[0].level)
@@ -47,7 +47,7 @@ func matchesPath(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // reports whether a file or link that is no file of the mirror is in the way at a path
+	blocked func(path string, dir bool) (bool, error) // reports whether something that does not belong to the mirror is in the way at a path
 	closed  func(dir string) (bool, error)            // reports whether no resource may be stored in a directory; nil allows every directory
 	prefer  string                                    // the path to choose if it is free and the segments allow it; "" for none
 	place   catalog.Place
@@ -110,8 +110,8 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength fails only if somebody has constructed URIs whose hashes begin with the
-// same digits, so that names need long hashes.
+// checkLength returns an error for a path that is too long. A path is too long only if
+// somebody has constructed URIs whose hashes begin with the same digits.
 func checkLength(path string) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path has %d bytes, expected at most %d: %q…", len(path), maxPath, path[:80])

@@ -90,8 +90,8 @@ func (p *prober) accepts(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// isSame reports whether the file system opens the file that was created with the first
-// name also by the second name.
+// isSame creates a file with the first name, and reports whether the file can also be
+// opened by the second name.
 func (p *prober) isSame(name, other string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false

@@ -33,7 +33,7 @@ func (m *Mirror) adaptNames(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // the rules are those of this file system
+		return nil // the rules were determined on this file system
 	}
 	found, err := m.o.probe(m.disk.root)
 	if err != nil {
@@ -140,8 +140,8 @@ func (m *Mirror) markMissing(ctx context.Context) error {
 
 const (
 	missingReason = "the file of the resource was not copied with the mirror"
-	lostReason    = "on this file system its file name is that of another resource, and its bytes are lost"
-	foreignBytes  = "another file replaced that of the resource when the mirror was copied"
+	lostReason    = "on this file system another resource has the same file name, and the bytes of this resource are lost"
+	foreignBytes  = "copying the mirror has replaced the file of the resource by another file"
 )
 
 // replacePath finds another path for a resource whose path the file system refuses, or

@@ -13,7 +13,7 @@ import (
 // for a set was committed; false if there was none. The set is given by the URI of its
 // Capability List.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return time.Time{}, false, err
 	}
@@ -29,16 +29,16 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 }
 
 // MembersOf yields each resource that is a member of at least one of the given sets, in
-// ascending order of [resourcesync.KeyOf] the URIs. It yields a slice with the state of
-// the resource in each of the sets, in their order; Member is false if the resource is
-// not in that set. A run that changes the resource at the same time changes all or none
-// of these states. The next iteration overwrites the slice.
+// ascending order of the keys of their URIs ([resourcesync.KeyOf]). It yields a slice
+// with the state of the resource in each of the sets, in their order; Member is false if
+// the resource is not in that set. A run that changes the resource at the same time
+// changes all or none of these states. The next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
 		var places []int // for each element of ids, its index in sets
 		for i, set := range sets {
-			id, err := m.set(ctx, set)
+			id, err := m.setID(ctx, set)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -70,7 +70,8 @@ func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]desti
 func (m *Mirror) Shares() bool { return m.flat != nil }
 
 // Steady returns an error if another process has begun to write to the mirror since
-// OpenReadOnly. Then results that were read at different times may contradict each other.
+// OpenReadOnly. In that case, results that were read at different times may contradict
+// each other.
 func (m *Mirror) Steady() error {
 	if m.cat == nil {
 		return nil

@@ -58,8 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting stores value as JSON, unless that is equal to stored, the text from
-// readSetting.
+// keepSetting stores value as JSON, unless this JSON is equal to stored, which
+// readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {

@@ -21,7 +21,7 @@ func (e *StateError) Error() string {
 }
 
 // StateDir returns the path of the state directory for the mirror in the directory dir:
-// the second parameter or, if that is "", the default within dir.
+// the given path or, if that is "", the default inside dir.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
 // findState determines whether the state directory is inside the mirror. It returns a

@@ -104,8 +104,9 @@ type history interface {
 // to LogIf returns true. A commit that does not write the log makes it incomplete.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogHas reports whether the log has all changes after a position. Log yields the
-	// changes with numbers greater than after and not greater than through.
+	// LogEnd returns the position of the last change in the log. LogHas reports whether the
+	// log has all changes after a position. Log yields the changes with numbers greater than
+	// after and not greater than through.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]

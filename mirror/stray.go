@@ -196,7 +196,7 @@ func (m *Mirror) findOwn(dir string, segments []segment) (string, error) {
 		path := dir + s.name(level)
 		k, err := m.disk.lstat(path)
 		if err != nil {
-			return "", fmt.Errorf("search a file to adopt: %w", err)
+			return "", fmt.Errorf("search for a file to adopt: %w", err)
 		}
 		switch {
 		case len(segments) == 1 && k == file:

@@ -33,8 +33,8 @@ func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) 
 // PurgeTrash removes earlier states, with their bytes, that ended more than the given
 // number of days ago. It counts the days up to the latest date that two consecutive runs
 // have reached, so that a single run with a wrong clock removes nothing. A crash may
-// leave bytes whose states were removed, which the next purge removes, but never a state
-// without bytes.
+// leave bytes whose states were removed; the next purge removes these bytes. A crash
+// never leaves a state without its bytes.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly

@@ -23,7 +23,7 @@ var ErrOvertaken = errors.New("a later run has changed the resource again")
 // the resource. The Version can be any earlier state that History, At or Ended has
 // yielded.
 type Reversal struct {
-	Version      // the state to restore or, with Remove, the present state
+	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
 }
 
@@ -135,7 +135,7 @@ type reverter struct {
 	batch *batch
 	steps []Reversal // the steps in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // the sets that the next run compares completely, as is already recorded
+	stale map[catalog.SetID]bool // the sets of which it is recorded already that the next run compares them completely
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -245,7 +245,7 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 // replaces the bytes for these sets, too. It omits sets for which the batch has a step of
 // the same resource.
 func (r *reverter) makeOthersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
-	kept, err := r.m.set(ctx, KeptSet)
+	kept, err := r.m.setID(ctx, KeptSet)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the Source gave no digests that could be a proof
+		c.proof = "" // the Source gave no digest that proves these bytes
 	}
 	return c, nil
 }
@@ -370,7 +370,7 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	kept, err := m.set(ctx, KeptSet)
+	kept, err := m.setID(ctx, KeptSet)
 	if err != nil {
 		return err
 	}
