@@ -38,10 +38,10 @@ func (m *Mirror) checkSpaceAt(root *os.Root) error {
 		return err
 	}
 	if least := min(reserveBytes, s.Total/100); s.Free < least {
-		return fmt.Errorf("%w: on the file system of %q, %d MiB are free, and at least %d MiB have to remain free", ErrFull, root.Name(), s.Free>>20, least>>20)
+		return fmt.Errorf("%w: on the file system of %q, only %d MiB are free, but at least %d MiB have to remain free", ErrFull, root.Name(), s.Free>>20, least>>20)
 	}
 	if least := min(reserveFiles, s.Files/100); s.FreeFiles < least {
-		return fmt.Errorf("%w: on the file system of %q, %d more files can be created, and at least %d have to remain possible", ErrFull, root.Name(), s.FreeFiles, least)
+		return fmt.Errorf("%w: on the file system of %q, only %d more files can be created, but the mirror needs a reserve of %d files", ErrFull, root.Name(), s.FreeFiles, least)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type StateError struct {
 }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
+	return fmt.Sprintf("the state directory %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
 // StateDir returns the path of the state directory for the mirror in the directory dir:
