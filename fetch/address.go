@@ -15,8 +15,8 @@ import (
 // port.
 type addressPolicy struct {
 	hint    string                  // advice in error messages on how to allow a private address; the host:port is appended
-	mu      sync.RWMutex            // mutex for the field allowed
-	allowed map[string][]netip.Addr // allowed addresses by host:port; a nil list allows every address except those of metadata services
+	mu      sync.RWMutex            // guards the map of allowed addresses
+	allowed map[string][]netip.Addr // allowed addresses by host:port; a nil list allows all addresses of that host:port except those of metadata services
 }
 
 func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
@@ -32,9 +32,9 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 }
 
 // TrustSource permits connections to the Source that the user named, even if its host
-// has only private addresses. It permits only the addresses to which the host name
-// resolves at this moment, and only the port in the URL. Behind a proxy TrustSource
-// does nothing, since the proxy resolves host names.
+// has only private addresses. The permission covers the addresses to which the host name
+// resolves during the call, on the port in the URL. Behind a proxy
+// TrustSource does nothing for a host name, since the proxy resolves host names.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	addrs, err := c.resolve(ctx, host)
 	if err != nil {
 		a := &attempt{c: c, start: u, tries: 1}
-		return a.failed(ctx, u, err)
+		return a.noAnswer(ctx, u, err)
 	}
 	for _, a := range addrs {
 		if class := classify(a); class == public || class == metadata {
@@ -63,9 +63,9 @@ func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	return nil
 }
 
-// checkURL returns an error if the host of u is an IP address to which connections are
-// not permitted. It is called before any request. Behind a proxy no other check of
-// addresses is possible.
+// checkURL returns an error if the host of the URL is an IP address to which connections
+// are not permitted. Behind a proxy this is the only check of an address, because the
+// proxy resolves host names.
 func (p *addressPolicy) checkURL(u *url.URL) error {
 	host, port := hostPort(u)
 	a, err := netip.ParseAddr(host)
@@ -79,8 +79,8 @@ func (p *addressPolicy) checkURL(u *url.URL) error {
 	return nil
 }
 
-// permitted returns those of addrs to which the policy permits connections for a host
-// and port. If there are none it returns an *Error of Kind Refused.
+// permitted returns the addresses to which connections are permitted. If no address is
+// permitted, it returns an *Error of Kind Refused.
 func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]netip.Addr, *Error) {
 	hp := net.JoinHostPort(asciiHost(host), port)
 	p.mu.RLock()
@@ -112,8 +112,7 @@ func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]neti
 	return nil, e
 }
 
-// addressClass says how dangerous a connection to an address is: a higher class is more
-// dangerous.
+// A higher addressClass is more dangerous.
 type addressClass uint8
 
 const (
@@ -122,23 +121,21 @@ const (
 	metadata
 )
 
-// classify returns the class of an address by the IANA registries of special-purpose
-// addresses. If an IPv6 address contains an IPv4 address, the more dangerous class of
-// the two counts.
+// classify uses the IANA registries of special-purpose addresses. If an IPv6 address
+// contains an IPv4 address, classify returns the more dangerous class of the two.
 func classify(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if slices.Contains(metadataAddrs, a) {
 		return metadata
 	}
 	if v4, ok := embedded(a); ok {
-		return max(classify(v4), direct(a))
+		return max(classify(v4), classifyPrefix(a))
 	}
-	return direct(a)
+	return classifyPrefix(a)
 }
 
-// direct returns the class of an address by its prefix, regardless of an IPv4 address
-// inside it.
-func direct(a netip.Addr) addressClass {
+// classifyPrefix ignores an IPv4 address inside an IPv6 address.
+func classifyPrefix(a netip.Addr) addressClass {
 	if a.Is4() {
 		if inAny(special4, a) {
 			return private
@@ -146,7 +143,7 @@ func direct(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // the IPv4 address inside a NAT64 address decides about the class, so the prefix counts as public
+		return public // a NAT64 address has the class of the IPv4 address inside it, so its prefix counts as public
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private
@@ -154,9 +151,9 @@ func direct(a netip.Addr) addressClass {
 	return public
 }
 
-// embedded returns the IPv4 address that an IPv6 address contains, to which traffic may
-// be forwarded: NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible
-// (RFC 4291).
+// embedded returns the IPv4 address inside an IPv6 address, because a gateway may
+// forward traffic to the IPv4 address: NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC
+// 5214), IPv4-compatible (RFC 4291).
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
@@ -184,7 +181,7 @@ var (
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
-	global6    = netip.MustParsePrefix("2000::/3") // the only block of IPv6 addresses for public use
+	global6    = netip.MustParsePrefix("2000::/3") // IANA assigns public IPv6 addresses only from this block
 
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network
@@ -209,14 +206,14 @@ var (
 		"3fff::/20",     // documentation
 	)
 
-	// metadataAddrs are addresses at which a cloud service gives the machine's
-	// credentials to any local program.
+	// metadataAddrs are the addresses of cloud metadata services, which give the
+	// credentials of the machine to any program that runs on it.
 	metadataAddrs = []netip.Addr{
 		netip.MustParseAddr("169.254.169.254"), // most clouds
 		netip.MustParseAddr("169.254.170.2"),   // AWS container credentials
 		netip.MustParseAddr("169.254.170.23"),
 		netip.MustParseAddr("100.100.100.200"), // Alibaba
-		netip.MustParseAddr("168.63.129.16"),   // Azure; the only public address of these
+		netip.MustParseAddr("168.63.129.16"),   // Azure; the other metadata services have private addresses
 		netip.MustParseAddr("192.0.0.192"),     // Oracle
 		netip.MustParseAddr("fd00:ec2::254"),   // AWS
 		netip.MustParseAddr("fd00:ec2::23"),

@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// attempt is one call of Get: a request with its redirects and retries.
 type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
-	span  string // value of the Range header field for the part in req; "" if the whole resource is requested
+	span  string // value of the Range header field; "" requests the whole resource
 	tries int
 	sent  int
 }
@@ -42,8 +41,8 @@ func (c *Client) newAttempt(r Request) (*attempt, error) {
 	return a, nil
 }
 
-// once sends the request, without retries, and follows redirects.
-func (a *attempt) once(ctx context.Context) (*Response, error) {
+// sendOnce follows redirects, but does not retry.
+func (a *attempt) sendOnce(ctx context.Context) (*Response, error) {
 	a.tries++
 	u := a.start
 	var redirects []int
@@ -69,8 +68,8 @@ func (a *attempt) once(ctx context.Context) (*Response, error) {
 	}
 }
 
-// exchange is one HTTP request with its response. Until it is closed, it counts towards
-// the concurrent requests to its host.
+// An exchange is one HTTP request with its response. Until the exchange is closed, it
+// takes one of the slots for concurrent requests to its host.
 type exchange struct {
 	url     *url.URL
 	resp    *http.Response
@@ -81,9 +80,9 @@ type exchange struct {
 	sent    time.Time
 }
 
-// drain reads the rest of a response if it is short and arrives at once, so that the
-// connection can be reused. The argument is the number of bytes of the body that have
-// already been read.
+// drain reads the rest of a short response body, so that the connection can be reused.
+// It gives up after drainTime. read is the number of bytes of the body that were already
+// read.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -93,8 +92,6 @@ func (ex *exchange) drain(read int64) {
 	watch.Stop()
 }
 
-// close closes the body, and frees the place that the exchange took among the
-// concurrent requests to its host.
 func (ex *exchange) close() {
 	_ = ex.resp.Body.Close()
 	ex.cancel(nil)
@@ -106,7 +103,6 @@ func (ex *exchange) discard() {
 	ex.close()
 }
 
-// send sends one request and reads the header of the response.
 func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	c := a.c
 	if err := c.policy.checkURL(u); err != nil {
@@ -121,7 +117,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time until the body begins, and the type body limits the time after that
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time to the response header, and the type body limits the time after the header
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -132,7 +128,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	if err != nil {
 		cancel(nil)
 		release()
-		err = a.failed(ctx, u, err)
+		err = a.noAnswer(ctx, u, err)
 		if errors.Is(err, Temporary) {
 			h.answered(false)
 		}
@@ -172,13 +168,11 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 	return r.WithContext(ctx)
 }
 
-// answer returns the Response for an exchange. It returns an error if the status is not
-// acceptable, or the body is too large.
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
 	has, err := a.judge(ex)
 	if err == nil {
-		ex.host.places.grow()
+		ex.host.slots.grow()
 	}
 	if err == nil && has.length > a.req.MaxBytes {
 		err = tooLarge("get", ex.url, a.req.MaxBytes, fmt.Sprintf("%d", has.length))
@@ -201,14 +195,14 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge checks the status of a response and returns the range of bytes in its body. It
-// returns an error if the response cannot be used.
-func (a *attempt) judge(ex *exchange) (served, error) {
+// judge returns the range of bytes in the body of a response. It returns an error if the
+// status or the range is not acceptable.
+func (a *attempt) judge(ex *exchange) (byteRange, error) {
 	resp := ex.resp
 	switch {
 	case resp.StatusCode == http.StatusOK,
 		resp.StatusCode == http.StatusNotModified && a.req.Validators != Validators{}:
-		return whole(resp), nil
+		return wholeRange(resp), nil
 	case resp.StatusCode == http.StatusPartialContent && a.req.Part != nil:
 		has, err := a.req.Part.check(resp)
 		if err != nil {
@@ -216,10 +210,9 @@ func (a *attempt) judge(ex *exchange) (served, error) {
 		}
 		return has, nil
 	}
-	return served{}, a.refusal(ex)
+	return byteRange{}, a.refusal(ex)
 }
 
-// refusal returns the error for a response whose status is not acceptable.
 func (a *attempt) refusal(ex *exchange) *Error {
 	resp := ex.resp
 	e := &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode}
@@ -243,9 +236,9 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Kind = Temporary
-		e = a.later(e, resp.Header)
+		e = a.retryLater(e, resp.Header)
 		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
-			ex.host.places.shrink(ex.sent, a.c.opt.Now())
+			ex.host.slots.shrink(ex.sent, a.c.opt.Now())
 		}
 		ex.host.freeze(e.delay)
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
@@ -258,14 +251,14 @@ func (a *attempt) refusal(ex *exchange) *Error {
 	return e
 }
 
-// failed returns the error for a request that got no response.
-func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
+// noAnswer returns the error for a request without a response.
+func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("get %q: %w", u, ctx.Err())
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // an error from the check of addresses does not contain the URL
+		e := *fe // the address policy does not know the URL, so its errors do not contain the URL
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}
@@ -281,15 +274,14 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "no flag turns this check off; add the CA of the host"
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may support only http"
-	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls uses this text for a TLS alert of the server
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls uses this text for a TLS alert from the server
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "the host may require a client certificate, or not support TLS 1.2"
 	default:
-		return a.later(e, nil)
+		return a.retryLater(e, nil)
 	}
 	return e
 }
 
-// isPage reports whether a response is an HTML page.
 func isPage(h http.Header) bool {
 	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (t == "text/html" || t == "application/xhtml+xml")

@@ -14,36 +14,36 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxDrain is the number of bytes that are read from the rest of an unwanted response,
-// and drainTime the time spent on that. A connection can be reused only after the rest
-// has been read.
+// A connection can be reused only after the response body was read to its end. To reuse
+// the connection of an unwanted response, the client reads at most maxDrain more bytes
+// of the body, for at most drainTime.
 const (
 	maxDrain  = 16 << 10
 	drainTime = 100 * time.Millisecond
 )
 
-// errWatch is the reason given when an exchange is cancelled because its body arrives
-// too slowly.
+// errWatch is the cause of the cancellation when a body arrives too slowly.
 var errWatch = errors.New("waited too long")
 
-// body is a response body with limits on its size, on the wait for the next byte and on
-// the rate. At its end the host's next request may begin.
+// body is a response body with a limit on its size, on the wait for the next byte and on
+// the transfer rate. When the body ends, the slot of the request is free for another
+// request.
 type body struct {
-	ex   *exchange
-	opt  *Options
-	all  *rate.Limiter // limit on the total rate of all bodies; nil is no limit
-	max  int64         // largest allowed number of bytes
-	want int64         // expected number of bytes; -1 if unknown
-	n    int64         // number of bytes read
-	err  error         // error that every further Read returns
-	idle bool          // set if the timer runs for the longest wait for a byte, and not for the lowest rate
-	rate rateWindow
+	ex          *exchange
+	opt         *Options
+	bandwidth   *rate.Limiter // limit on the total transfer rate of all bodies; nil is no limit
+	max         int64         // largest allowed length of the body in bytes
+	want        int64         // expected length of the body in bytes; -1 if unknown
+	n           int64         // number of bytes read from the body
+	err         error         // error that every further Read returns
+	isIdleWatch bool          // set if the timer enforces Options.IdleTimeout, not the minimum transfer rate
+	rate        rateWindow
 
-	watch *time.Timer // timer that cancels the exchange; it runs only during a Read
+	watch *time.Timer // cancels the exchange if a Read takes too long; stopped between two Reads
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {
-	b := &body{ex: ex, opt: &c.opt, all: c.bytes, max: limit, want: want}
+	b := &body{ex: ex, opt: &c.opt, bandwidth: c.bytes, max: limit, want: want}
 	if ex.resp.Body == http.NoBody {
 		_ = b.end(io.EOF)
 	}
@@ -55,12 +55,12 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	rest := b.most() - b.n
-	if int64(len(p)) > rest { // one byte more than allowed is read, to detect a body that is too large
+	rest := b.largestLength() - b.n
+	if int64(len(p)) > rest { // read one byte more than allowed, to detect a body that is too large
 		p = p[:rest+1]
 	}
-	if b.all != nil {
-		p = p[:min(len(p), b.all.Burst())]
+	if b.bandwidth != nil {
+		p = p[:min(len(p), b.bandwidth.Burst())]
 	}
 	start := b.opt.Now()
 	b.startWatch()
@@ -76,49 +76,48 @@ func (b *body) Read(p []byte) (int, error) {
 	b.n += int64(n)
 	switch {
 	case err == io.EOF && b.n < b.want:
-		return n, b.end(b.failed(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // a body without a known length seems complete if the timer cancelled it
-		return n, b.end(b.failed(err))
+		return n, b.end(b.brokeOff(io.ErrUnexpectedEOF))
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // if the timer cancelled a body of unknown length, net/http reports a normal end
+		return n, b.end(b.brokeOff(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
 	case err != nil:
-		return n, b.end(b.failed(err))
+		return n, b.end(b.brokeOff(err))
 	case !b.rate.add(n, b.opt.Now().Sub(start)):
 		return n, b.end(b.tooSlow())
 	}
 	return n, b.hold(n)
 }
 
-// isFramed reports whether the response marks the end of its body. Otherwise the body
-// ends with the connection, so that a truncated body looks complete. length is the
-// length of the body, -1 if unknown.
+// isFramed reports whether the response states where its body ends. If it does not, the
+// end of the connection is the end of the body, and a truncated body looks complete. A
+// length of -1 is unknown.
 func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until the bandwidth limit allows n more bytes. While it waits, unread
-// bytes fill the network buffers, which makes the server send more slowly.
+// hold waits until the bandwidth limit allows n more bytes. During the wait the network
+// buffers fill up, which slows the server down.
 func (b *body) hold(n int) error {
-	if b.all == nil || n == 0 {
+	if b.bandwidth == nil || n == 0 {
 		return nil
 	}
 	now := b.opt.Now()
-	if err := pause(b.ex.ctx, b.all.ReserveN(now, n).DelayFrom(now)); err != nil {
+	if err := pause(b.ex.ctx, b.bandwidth.ReserveN(now, n).DelayFrom(now)); err != nil {
 		return b.end(fmt.Errorf("read %q: %w", b.ex.url, err))
 	}
 	return nil
 }
 
-// most returns the largest number of bytes that the body may have.
-func (b *body) most() int64 {
+func (b *body) largestLength() int64 {
 	if b.want >= 0 {
 		return min(b.max, b.want)
 	}
 	return b.max
 }
 
-// tooMuch returns the error for a body that is longer than expected or allowed.
-// net/http does not compare a body with its Content-Range.
+// tooMuch is needed because net/http does not compare the length of a body with its
+// Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{
@@ -129,11 +128,10 @@ func (b *body) tooMuch() error {
 	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
-// startWatch starts a timer, which cancels the exchange if the Read that follows takes
-// too long.
+// startWatch starts the timer that cancels the exchange if the next Read takes too long.
 func (b *body) startWatch() {
-	d := min(b.opt.IdleTimeout, b.rate.rest())
-	b.idle = d == b.opt.IdleTimeout
+	d := min(b.opt.IdleTimeout, b.rate.longestWait())
+	b.isIdleWatch = d == b.opt.IdleTimeout
 	if b.watch == nil {
 		b.watch = time.AfterFunc(d, func() { b.ex.cancel(errWatch) })
 		return
@@ -151,17 +149,16 @@ func (b *body) Close() error {
 	return nil
 }
 
-// end closes the exchange and makes every later Read return err.
 func (b *body) end(err error) error {
 	b.err = err
 	b.ex.close()
 	return err
 }
 
-// failed returns the error for a body that ended too early.
-func (b *body) failed(err error) error {
+// brokeOff returns the error for a body that ended too early.
+func (b *body) brokeOff(err error) error {
 	switch watched := errors.Is(context.Cause(b.ex.ctx), errWatch); {
-	case watched && b.idle:
+	case watched && b.isIdleWatch:
 		return b.temporary(fmt.Sprintf("no byte of the body arrived for %v", b.opt.IdleTimeout), nil)
 	case watched:
 		return b.tooSlow()
@@ -182,27 +179,27 @@ func (b *body) tooSlow() error {
 		minRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
 }
 
-func tooLarge(op string, u *url.URL, most int64, got string) *Error {
-	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
+func tooLarge(op string, u *url.URL, limit int64, got string) *Error {
+	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", limit, got)}
 }
 
-// The rate of a body is checked at the end of each ratePeriod of waiting for bytes: at
-// least minBytes must have arrived in it.
+// The client checks the transfer rate of a body after every ratePeriod of waiting for
+// bytes: at least minBytes must have arrived in that time.
 const (
 	ratePeriod = 60 * time.Second
 	minRate    = 1 << 10 // bytes per second
 	minBytes   = minRate * int64(ratePeriod/time.Second)
 )
 
-// rateWindow has the number of bytes that arrived and the time spent waiting for them in
-// the current period.
+// rateWindow counts the bytes that arrived, and the time spent waiting for them, in the
+// current ratePeriod.
 type rateWindow struct {
 	came   int64
 	waited time.Duration
 }
 
-// add counts n bytes for which a Read waited for the duration d. At the end of a period
-// it returns false if too few bytes arrived in the period.
+// add counts n bytes for which a Read waited for the duration d. It returns false if the
+// period is over and fewer than minBytes arrived in it.
 func (w *rateWindow) add(n int, d time.Duration) bool {
 	w.came += int64(n)
 	w.waited += d
@@ -216,9 +213,9 @@ func (w *rateWindow) add(n int, d time.Duration) bool {
 	return true
 }
 
-// rest returns the longest permitted wait for the next byte: a longer one would make
-// the rate of this period too low.
-func (w *rateWindow) rest() time.Duration {
+// longestWait returns how long the next Read may wait before the transfer rate of the
+// period is too low.
+func (w *rateWindow) longestWait() time.Duration {
 	if w.came >= minBytes {
 		return math.MaxInt64
 	}

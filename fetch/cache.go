@@ -11,39 +11,38 @@ import (
 )
 
 // Cache stores documents between runs, so that unchanged documents are not transferred
-// again. [Client.Document] reads and fills it, and [Client.FreshDocument] only fills
-// it. A Cache is safe for concurrent use.
+// again. [Client.Document] reads and fills the Cache; [Client.FreshDocument] only fills
+// it. A Cache must be safe for concurrent use.
 type Cache interface {
-	// Load returns the cached document at a URI, or nil if there is none or it was
-	// damaged after it was stored. If Load returns an error, so does the request.
+	// Load returns the cached document at a URI, or nil if there is none or the copy is
+	// damaged. If Load returns an error, the request fails with this error.
 	Load(ctx context.Context, uri string) (*Cached, error)
-	// Store stores the document at a URI. If that fails, it removes the earlier
+	// Store stores the document at a URI. If Store fails, it removes the earlier
 	// document at that URI.
 	Store(ctx context.Context, uri string, d *Cached)
 }
 
 // Cached is a document in a [Cache].
 type Cached struct {
-	URL        string      // final URL of the document, after redirects
+	URL        string      // URL of the document after redirects
 	Header     http.Header // header fields of the response that describe the document
 	Validators Validators
 	Length     int64 // length of Body in bytes
 
-	// Final is set if the document may be used without asking its server whether it is
-	// still current.
+	// Final means that the document is current, so that no request to its server is
+	// necessary.
 	Final bool
-	// Body contains the bytes of the document. Whoever calls Load must close it. Store
-	// reads it and must not close it.
+	// Body contains the bytes of the document. The caller of Load must close it. Store
+	// reads Body but must not close it.
 	Body io.ReadCloser
 }
 
 // MaxCached is the largest document that is stored in a [Cache], in bytes.
 const MaxCached = 4 << 20
 
-// keptFields are the header fields that are cached with a document.
 var keptFields = []string{"Content-Type", "Link", "Cache-Control"}
 
-// WithCache returns a copy of c that caches documents in cache.
+// WithCache returns a copy of c that stores documents in the given cache.
 func (c *Client) WithCache(cache Cache) *Client {
 	with := *c
 	with.cache = cache
@@ -53,15 +52,15 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache does what Get does, except that it returns the cached document if that
-// is still current.
+// throughCache is Get, except that it returns the cached document if the document is
+// still current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
 		return nil, err
 	}
 	if kept == nil {
-		return c.keep(ctx, r)
+		return c.getAndKeep(ctx, r)
 	}
 	if kept.Length > r.MaxBytes {
 		_ = kept.Body.Close()
@@ -73,20 +72,21 @@ func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error)
 	return c.revalidate(ctx, r, kept)
 }
 
-// revalidate asks the server whether a cached document is still current. It accepts a
-// 304 only if URL and validators of the response agree with the cached document.
+// revalidate asks the server whether a cached document is still current. If the URL or
+// the validators of a 304 response differ from those of the cached document, revalidate
+// requests the document again without validators.
 func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Response, error) {
 	r.Validators = kept.Validators
-	resp, err := c.keep(ctx, r)
+	resp, err := c.getAndKeep(ctx, r)
 	if err != nil || resp.Status != http.StatusNotModified {
 		_ = kept.Body.Close()
 		return resp, err
 	}
 	_ = resp.Body.Close()
-	if resp.URL != kept.URL || !kept.Validators.agree(resp.Validators) {
+	if resp.URL != kept.URL || !kept.Validators.compatible(resp.Validators) {
 		_ = kept.Body.Close()
 		r.Validators = Validators{}
-		again, err := c.keep(ctx, r)
+		again, err := c.getAndKeep(ctx, r)
 		if err == nil {
 			again.Requests += resp.Requests
 		}
@@ -100,16 +100,16 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// agree reports whether v and the validators of a 304 response may belong to the same
-// version of a document. This is checked because a server that compares only
-// modification times answers 304 even if its document is older than the cached one.
-func (v Validators) agree(other Validators) bool {
+// compatible reports whether v and the validators of a 304 response may belong to the
+// same version of a document. Servers that compare only modification times answer 304
+// even if their document is older than the cached document.
+func (v Validators) compatible(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
-// response makes the Response that the server would have sent for a cached document.
+// response returns a cached document in the form of a response with status 200.
 func (d *Cached) response() *Response {
 	h := d.Header.Clone()
 	if h == nil {
@@ -121,24 +121,24 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// keep does what Get does, and lets the response be stored in the cache if that is
-// allowed.
-func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
+// getAndKeep is Get, except that the response is also stored in the cache if it is
+// cacheable.
+func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
-	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && lasting(resp) {
-		resp.Body = &keeping{ReadCloser: resp.Body, ctx: ctx, cache: c.cache, uri: r.URL, resp: resp}
+	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && cacheable(resp) {
+		resp.Body = &cachingBody{ReadCloser: resp.Body, ctx: ctx, cache: c.cache, uri: r.URL, resp: resp}
 	}
 	return resp, err
 }
 
-// settled is the minimum age of a document, according to its Last-Modified at the time
-// of the response, for which it is cached. A younger document may be written again with
-// the same Last-Modified and, on some servers, the same ETag.
-const settled = 2 * time.Second
+// A document is cached only if it was at least minCachedAge old at the time of the
+// response, by its Last-Modified. A younger document may change again without a change
+// of its Last-Modified or, on some servers, of its ETag.
+const minCachedAge = 2 * time.Second
 
-// lasting reports whether a response may be cached: HTTP allows it, and its validators
-// will be different when the document changes.
-func lasting(resp *Response) bool {
+// cacheable reports whether HTTP allows a cache to store the response, and whether its
+// validators will differ when the document changes.
+func cacheable(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false
 	}
@@ -148,22 +148,22 @@ func lasting(resp *Response) bool {
 		return v.ETag != "" && v.LastModified == ""
 	}
 	date, err := http.ParseTime(resp.Header.Get("Date"))
-	return err == nil && date.Sub(modified) >= settled
+	return err == nil && date.Sub(modified) >= minCachedAge
 }
 
-// keeping is a response body that is being read, and that is stored in the cache after
-// it was read completely.
-type keeping struct {
+// A cachingBody copies the bytes that are read from a response body, and stores them in
+// the cache when the whole body was read.
+type cachingBody struct {
 	io.ReadCloser
 	ctx   context.Context
 	cache Cache
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // set if no more bytes are collected, because the document is too long or was stored
+	over  bool // set when the body is no longer copied, because it is too long, broke off or was stored
 }
 
-func (k *keeping) Read(p []byte) (int, error) {
+func (k *cachingBody) Read(p []byte) (int, error) {
 	n, err := k.ReadCloser.Read(p)
 	switch {
 	case k.over:
@@ -179,7 +179,7 @@ func (k *keeping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (k *keeping) store() {
+func (k *cachingBody) store() {
 	h := http.Header{}
 	for _, name := range keptFields {
 		if values := k.resp.Header.Values(name); len(values) > 0 {

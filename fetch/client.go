@@ -14,17 +14,17 @@ import (
 
 const (
 	maxHeader   = 64 << 10 // largest response header in bytes
-	maxResource = 10 << 30 // largest body in bytes if the request sets no limit
+	maxResource = 10 << 30 // largest response body in bytes, if the request sets no limit
 
 	maxRedirects   = 5                // largest number of redirects of one request
-	connectTimeout = 10 * time.Second // limit on the time to connect, and on the time of the TLS handshake
-	maxRetryAfter  = 24 * time.Hour   // the longest wait that a Retry-After can request; longer ones are shortened to it
+	connectTimeout = 10 * time.Second // limit on the time to connect, and also on the time for the TLS handshake
+	maxRetryAfter  = 24 * time.Hour   // largest value of Retry-After that is honoured; a larger value is reduced to this one
 )
 
 // MaxDocument is the default of Options.MaxDocument, in bytes.
 const MaxDocument = 200 << 20
 
-// LargerDocuments is advice on how to read documents larger than MaxDocument.
+// LargerDocuments tells the user how to permit documents larger than MaxDocument.
 const LargerDocuments = "raise the limit with --max-document, or with from.max_document in a configuration file"
 
 // New returns a Client. It fails if an origin, an address or a credential in o is not
@@ -68,11 +68,11 @@ func withDefaults(o Options) Options {
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 60*time.Second)
 	o.MaxBytes = cmp.Or(o.MaxBytes, maxResource)
 	o.MaxDocument = cmp.Or(o.MaxDocument, MaxDocument)
-	realWorld(&o)
+	useSystem(&o)
 	return o
 }
 
-// parseOrigin parses an origin, scheme://host[:port], which may end with a slash.
+// parseOrigin parses scheme://host[:port], which may end with a slash.
 func parseOrigin(s string) (*url.URL, error) {
 	u, err := Parse(s)
 	if err != nil {
@@ -95,22 +95,21 @@ func (c *Client) Close() {
 	}
 }
 
-// Document requests a ResourceSync document. limit is the largest number of bytes; 0 is
-// Options.MaxDocument. If v is empty and a cache ([Client.WithCache]) has the document,
-// the request is conditional on the cached validators, or is not sent if the cached
-// document is Final.
+// Document requests a ResourceSync document of at most limit bytes; 0 is
+// Options.MaxDocument. If v is empty and the cache ([Client.WithCache]) has the
+// document, the request is conditional on the validators of the cached document. If that
+// document is Final, no request is sent.
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
 	if c.cache == nil || v != (Validators{}) {
-		return bounded(c.Get(ctx, r))
+		return withLimitHint(c.Get(ctx, r))
 	}
-	return bounded(c.throughCache(ctx, r))
+	return withLimitHint(c.throughCache(ctx, r))
 }
 
-// bounded adds advice on how to raise the limit to an error about a document that is
-// too large.
-func bounded(resp *Response, err error) (*Response, error) {
+// withLimitHint adds advice on how to raise the limit if the document is too large.
+func withLimitHint(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {
 		fe.Hint = LargerDocuments
@@ -118,15 +117,15 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument requests a document as Document does, but from the server itself and
-// not from a cache: neither the Client's own, nor that of a proxy that honours
-// Cache-Control. It stores the document in the Client's cache.
+// FreshDocument requests a document as Document does, but bypasses the cache of the
+// Client and, by Cache-Control, the caches of proxies. It stores the document in the
+// cache of the Client.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {
-		return bounded(c.Get(ctx, r))
+		return withLimitHint(c.Get(ctx, r))
 	}
-	return bounded(c.keep(ctx, r))
+	return withLimitHint(c.getAndKeep(ctx, r))
 }
 
 // MaxDocument returns the largest size of a document in bytes that the Options allow.
@@ -137,9 +136,9 @@ func (c *Client) document(uri string, limit int64) Request {
 }
 
 // Get requests a resource and returns when the response header has arrived. It follows
-// redirects and retries as the Options allow. A status other than 200, 206 (if a part
-// was requested) and 304 (if validators were sent) is an *Error. If ctx is done, the
-// error wraps that of ctx.
+// redirects and retries as the Options allow. The status must be 200, 206 (if a part was
+// requested) or 304 (if validators were sent); for any other status Get returns an
+// *Error. If ctx is cancelled, the error wraps ctx.Err().
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	a, err := c.newAttempt(r)
 	if err != nil {

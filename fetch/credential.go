@@ -14,16 +14,16 @@ import (
 )
 
 // Credential is sent only to its origin. An origin may have several credentials, but
-// only one Authorization.
+// only one Authorization header field.
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // header fields, such as Authorization
-	Certificate *tls.Certificate // client certificate, sent if the server requests one; an https origin can have one, an http origin none
+	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for https, at most one for each origin
 }
 
-// reserved has the header fields that cannot be credentials, because the client sets
-// them or they concern the connection.
-var reserved = map[string]bool{
+// reservedFields are the header fields that cannot be credentials, because the client
+// sets them itself or because they control the connection.
+var reservedFields = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Host": true,
 	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true,
 	"Keep-Alive": true, "Proxy-Connection": true, "Range": true, "Te": true, "Trailer": true,
@@ -31,12 +31,12 @@ var reserved = map[string]bool{
 }
 
 // checkField returns an error if a header field cannot be a credential. The error does
-// not contain the value, which is secret.
+// not contain the value of the field, because the value is secret.
 func checkField(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		return errors.New("expected the name of a header field before the colon")
-	case reserved[http.CanonicalHeaderKey(name)]:
+	case reservedFields[http.CanonicalHeaderKey(name)]:
 		return fmt.Errorf("the header field %q is not a credential", name)
 	case value == "" || !httpguts.ValidHeaderFieldValue(value):
 		return fmt.Errorf("the value of %q is empty or has characters that are not allowed in a header field", name)
@@ -44,7 +44,6 @@ func checkField(name, value string) error {
 	return nil
 }
 
-// addCredential adds a credential for its origin.
 func (c *Client) addCredential(cr *Credential) error {
 	u, err := parseOrigin(cr.Origin)
 	if err != nil {
@@ -71,8 +70,8 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate gives the origin connections of its own, and only these use the
-// certificate.
+// addCertificate makes a transport of its own for the origin, so that connections to
+// other origins do not use the certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {
@@ -89,8 +88,6 @@ func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	return nil
 }
 
-// roundTripper returns the transport for an origin. An origin with a client certificate
-// has a transport of its own.
 func (c *Client) roundTripper(origin string) *http.Transport {
 	if t := c.certified[origin]; t != nil {
 		return t
@@ -98,12 +95,13 @@ func (c *Client) roundTripper(origin string) *http.Transport {
 	return c.rt
 }
 
-// ReadCredentials reads lines of the form
+// ReadCredentials reads a list of credentials. Each line is a header field for one
+// origin:
 //
 //	https://host[:port] Name: value
 //
-// each of which is a header field for one origin. It skips empty lines and those that
-// begin with #. An error contains the line number and never the value.
+// It skips empty lines and lines that begin with #. An error contains the line number
+// but not the value, because the value is secret.
 func ReadCredentials(r io.Reader) ([]Credential, error) {
 	var all []Credential
 	in := bufio.NewScanner(r)

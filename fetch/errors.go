@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Kind is a class of failed requests. It is itself an error, for errors.Is(err,
-// fetch.NotFound).
+// Kind is a class of failed requests. A Kind is itself an error, so that callers can use
+// errors.Is(err, fetch.NotFound).
 type Kind uint8
 
 // Values of Kind.
 const (
-	Temporary Kind = iota + 1 // the host is unreachable, too slow or busy (429, 5xx), or a body is truncated: a later attempt may succeed
+	Temporary Kind = iota + 1 // the host is unreachable, too slow or busy (429, 5xx), or a body is truncated: a later request may succeed
 	Refused                   // the Client does not accept the scheme, address, redirect or certificate, and has read no body
 	NotFound                  // the resource does not exist (404 or 410)
 	Denied                    // the host denies access (401, 403, 407 or 451)
 	TooLarge                  // the response is larger than allowed
-	Protocol                  // the response violates HTTP, or has a status for which a retry does not help
+	Protocol                  // the response violates HTTP, or has a status that would not change after a retry
 )
 
 var kindNames = [...]string{"", "temporary failure", "refused", "not found", "denied", "too large", "unusable answer"}
@@ -28,22 +28,22 @@ func (k Kind) Error() string { return kindNames[k] }
 // Error describes a failed request. After a redirect, URL is the target of the redirect
 // and not the requested URI.
 type Error struct {
-	Op     string // the operation that failed: "get", "read", "resolve"
+	Op     string // the failed operation: "get", "read", "resolve"
 	URL    string
 	Kind   Kind
 	Status int    // HTTP status; 0 without a response
 	Msg    string // what was expected and what the server sent, in words
 	Hint   string // advice for the user; may be empty
-	Err    error  // the cause, or nil
+	Err    error  // the underlying error, or nil
 
-	RetryAfter   time.Duration // time for which the host asks clients to wait; 0 if it does not ask
-	AllowOrigin  string        // origin that the user would have to allow because a redirect leads to it; "" if the request failed for another reason
-	AllowPrivate string        // host:port that the user would have to allow because its address is private; "" if the request failed for another reason
-	Requests     int           // number of requests that were sent, including those without response
-	Restart      bool          // whether a body broke off and cannot be continued, but may be requested again from its beginning
+	RetryAfter   time.Duration // how long the host asks clients to wait; 0 if the host does not ask
+	AllowOrigin  string        // origin that the user can allow to permit the redirect; "" if the request failed for another reason
+	AllowPrivate string        // host:port that the user can allow to permit the private address; "" if the request failed for another reason
+	Requests     int           // number of HTTP requests that were sent, including those without a response
+	Restart      bool          // whether a body broke off and cannot be continued, so that the caller may request it again from the beginning
 
 	delay time.Duration // pause before the request is sent again
-	retry bool          // whether to send the request again
+	retry bool          // whether the client may send the request again
 }
 
 // Error returns the operation, the URL, the message, the cause and the advice.

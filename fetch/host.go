@@ -11,31 +11,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// hosts has the state of every origin, and the slots that all requests share.
 type hosts struct {
 	opt   Options
 	total *semaphore.Weighted
 
-	mu sync.Mutex // guards m
+	mu sync.Mutex // guards the map of hosts
 	m  map[string]*host
 }
 
-// host is the state of one origin: its slots for concurrent requests, its rate limit,
-// and the time until which requests have to wait.
 type host struct {
-	all    *hosts
-	places *places
-	limit  *rate.Limiter // limit on the rate of requests; nil is no limit
+	all   *hosts
+	slots *slots
+	limit *rate.Limiter // limit on the number of requests per second; nil is no limit
 
 	mu     sync.Mutex // guards the fields below
 	frozen time.Time
 	failed int       // number of consecutive requests without a response
-	probe  time.Time // while the host counts as down: the time from which one request may be sent to test it
+	probe  time.Time // when a request may test a host that counts as down
 }
 
-// downAfter is the number of consecutive requests that must fail before a host counts
-// as down. With four concurrent requests and three retries of each, eight requests have
-// then failed for good.
+// After downAfter consecutive requests without a response, a host counts as down. With
+// four concurrent requests and three retries of each, 32 failures mean that eight
+// requests have used up their retries.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
@@ -47,7 +44,7 @@ func (hs *hosts) get(origin string) *host {
 	defer hs.mu.Unlock()
 	h := hs.m[origin]
 	if h == nil {
-		h = &host{all: hs, places: newPlaces(hs.opt.PerHost)}
+		h = &host{all: hs, slots: newSlots(hs.opt.PerHost)}
 		if hs.opt.RatePerHost > 0 {
 			h.limit = rate.NewLimiter(hs.opt.RatePerHost, 1)
 		}
@@ -56,33 +53,33 @@ func (hs *hosts) get(origin string) *host {
 	return h
 }
 
-// acquire takes a slot and waits until a request to the host may be sent. release gives
-// the slot back.
+// acquire takes a slot, and waits until a request to the host may be sent. The caller
+// calls release when the request has ended.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
-	if h.down() {
+	if h.isDown() {
 		return nil, &Error{
 			Op: "get", URL: u.String(), Kind: Temporary,
 			Msg:  fmt.Sprintf("the request was not sent, since the host did not answer %d requests in a row", downAfter),
 			Hint: "try again when the host is up",
 		}
 	}
-	if err := h.places.Acquire(ctx, 1); err != nil {
+	if err := h.slots.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
-	if err := h.turn(ctx, u); err != nil {
-		h.places.give()
+	if err := h.waitTurn(ctx, u); err != nil {
+		h.slots.give()
 		return nil, err
 	}
 	if err := h.all.total.Acquire(ctx, 1); err != nil {
-		h.places.give()
+		h.slots.give()
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
-	return sync.OnceFunc(func() { h.all.total.Release(1); h.places.give() }), nil
+	return sync.OnceFunc(func() { h.all.total.Release(1); h.slots.give() }), nil
 }
 
-// turn waits until a request to the host may be sent: for the time for which the host
-// asked to wait, and then until the rate limit allows it.
-func (h *host) turn(ctx context.Context, u *url.URL) error {
+// waitTurn waits as long as the host asked, and then until the rate limit allows a
+// request.
+func (h *host) waitTurn(ctx context.Context, u *url.URL) error {
 	for {
 		d := h.wait()
 		if d <= 0 {
@@ -120,7 +117,6 @@ func (h *host) wait() time.Duration {
 	return h.frozen.Sub(h.all.opt.Now())
 }
 
-// freeze makes every request to the host wait for the duration d.
 func (h *host) freeze(d time.Duration) {
 	until := h.all.opt.Now().Add(d)
 	h.mu.Lock()
@@ -130,9 +126,9 @@ func (h *host) freeze(d time.Duration) {
 	}
 }
 
-// down reports whether the host counts as down, so that no request is sent. At
-// intervals it returns false, so that one request tests the host.
-func (h *host) down() bool {
+// isDown reports whether a request must not be sent, because the host does not answer.
+// Once per BackoffMax isDown returns false, so that one request tests the host.
+func (h *host) isDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.failed < downAfter {
@@ -146,7 +142,6 @@ func (h *host) down() bool {
 	return false
 }
 
-// answered records whether a request to the host got a response.
 func (h *host) answered(yes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +154,6 @@ func (h *host) answered(yes bool) {
 	}
 }
 
-// pause waits for the duration d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Netrc is a parsed netrc file: a login and a password for each machine. Since the file
+// Netrc has a login and a password for each machine in a netrc file. Since the file
 // names no schemes and ports, a Netrc is used only for origins that the user has named.
 type Netrc struct {
 	machines []machine
 }
 
-// machine is one entry of a netrc file. Its name is empty in the default entry.
+// machine is one entry of a netrc file. The default entry has no name.
 type machine struct{ name, login, password string }
 
 // maxNetrc is the largest netrc file in bytes.
@@ -39,9 +39,9 @@ func ReadNetrc(r io.Reader) (*Netrc, error) {
 	return &p.out, nil
 }
 
-// Header returns the Authorization header field (Basic, RFC 7617) for a host, from the
-// first entry for the host; nil if there is none. If fallback is set, the default entry
-// is for every host.
+// Header returns the Authorization header field (Basic, RFC 7617) from the first entry
+// for a host; nil if there is no entry. If fallback is set, the default entry also
+// matches.
 func (n *Netrc) Header(host string, fallback bool) http.Header {
 	host = asciiHost(host)
 	for _, m := range n.machines {
@@ -111,8 +111,7 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// value returns the next token. At the end of the file it returns an error with the text
-// failure.
+// At the end of the file, value returns an error with the text of failure.
 func (p *netrcParser) value(failure string) (string, error) {
 	p.space()
 	if p.in == "" {
@@ -121,7 +120,7 @@ func (p *netrcParser) value(failure string) (string, error) {
 	return p.token()
 }
 
-// next returns the next token after any comments; "" at the end of the file.
+// next returns the next token and skips comments. It returns "" at the end of the file.
 func (p *netrcParser) next() (string, error) {
 	for p.space(); strings.HasPrefix(p.in, "#"); p.space() {
 		_, p.in, _ = strings.Cut(p.in, "\n")
@@ -151,7 +150,6 @@ func (p *netrcParser) token() (string, error) {
 	return word, nil
 }
 
-// quoted reads a token in quotation marks, in which \" and \\ are escapes.
 func (p *netrcParser) quoted() (string, error) {
 	var b strings.Builder
 	for i := 1; i < len(p.in); i++ {
@@ -171,7 +169,7 @@ func (p *netrcParser) quoted() (string, error) {
 	return "", errors.New("expected a quotation mark before the end of the file")
 }
 
-// skipMacro skips a macro, which ends with an empty line.
+// A macro ends with an empty line.
 func (p *netrcParser) skipMacro() {
 	for p.in != "" {
 		var line string

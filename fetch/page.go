@@ -5,12 +5,12 @@ import (
 	"net/http"
 )
 
-// PageHead is the number of bytes at the start of a response by which IsPage recognises
-// a page.
+// PageHead is the number of bytes from the beginning of a response that IsPage and IsWall
+// need.
 const PageHead = 4 << 10
 
-// IsPage reports whether a response that begins with head is an HTML page, whatever its
-// media type.
+// IsPage reports whether a response that begins with head is an HTML page, regardless of
+// its media type.
 func IsPage(head []byte) bool {
 	head = bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:min(len(head), 1<<10)], []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, begin := range []string{"<!doctype html", "<head", "<body", "<script", "<title"} {
@@ -18,16 +18,16 @@ func IsPage(head []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(head, []byte("<html")) // a declaration or a comment may come before the element
+	return bytes.Contains(head, []byte("<html")) // a declaration or a comment may precede the html element
 }
 
-// wallSigns are words that occur on pages with which hosts block programs.
+// wallSigns are words on the HTML pages that hosts send to programs that they block.
 var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
 
-// IsWall reports whether a page that begins with head blocks programs. A later request,
-// or a browser, may get the document instead.
+// IsWall reports whether the HTML page that begins with head was sent because the host
+// blocks programs. A later request, or a browser, may get the document instead.
 func IsWall(head []byte) bool {
 	lower := bytes.ToLower(head)
 	for _, sign := range wallSigns {
@@ -38,8 +38,8 @@ func IsWall(head []byte) bool {
 	return false
 }
 
-// Blocked returns the error for a page with status 200 instead of a document. Its Kind
-// is Temporary, as for a busy host, because a later request may get the document.
+// Blocked returns the error for an HTML page that was sent with status 200 instead of a
+// document. Its Kind is Temporary, because a later request may get the document.
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
 		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "the server sent an HTML page instead of the document",

@@ -12,15 +12,14 @@ import (
 // Part is a range of the bytes of a resource.
 type Part struct {
 	From, Length int64 // Length 0 means up to the end; From -1 means the last Length bytes
-	// IfRange is the strong ETag of the version from which the bytes must come. If
-	// the server has another version, it sends all of it. With ResumeVerified,
-	// IfRange may also be a Last-Modified time, which two versions may have in
-	// common.
+	// IfRange is the strong ETag of the version from which the bytes must come. A server
+	// that has another version sends all its bytes. With ResumeVerified, IfRange may
+	// also be a Last-Modified time, although two versions can have the same time.
 	IfRange string
 }
 
 // Strong returns the ETag if it is strong, otherwise "". Only a strong ETag proves that
-// two responses have bytes of the same version (RFC 9110 §8.8.3, §13.1.5).
+// the bytes of two responses belong to the same version (RFC 9110 §8.8.3, §13.1.5).
 func (v Validators) Strong() string {
 	if isStrong(v.ETag) {
 		return v.ETag
@@ -32,8 +31,8 @@ func isStrong(tag string) bool {
 	return len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"'
 }
 
-// header returns the value of the Range header field. A Part that cannot be requested
-// is an error.
+// header returns the value of the Range header field. It returns an error if the Part
+// cannot be requested.
 func (p *Part) header(how Resume) (string, error) {
 	switch {
 	case p.Length < 0, p.From < -1, p.From == -1 && p.Length == 0, p.From > math.MaxInt64-p.Length:
@@ -53,43 +52,41 @@ func isTime(s string) bool {
 	return err == nil
 }
 
-// served is the range of the bytes in a response.
-type served struct {
-	first, length int64 // length is -1 if it is unknown
-	total         int64 // length of the resource; -1 if the response does not state it
+type byteRange struct {
+	first, length int64 // the length is -1 if unknown
+	total         int64 // length of the whole resource in bytes; -1 if the response does not state it
 }
 
-// whole returns the range of a response with status 200.
-func whole(resp *http.Response) served {
-	return served{0, resp.ContentLength, resp.ContentLength}
+func wholeRange(resp *http.Response) byteRange {
+	return byteRange{0, resp.ContentLength, resp.ContentLength}
 }
 
-// check returns the range of a response with status 206. It returns an error unless
-// this is exactly the requested range of the requested version.
-func (p *Part) check(resp *http.Response) (served, error) {
+// check returns the range of a response with status 206. It returns an error unless the
+// response has exactly the requested range of the requested version.
+func (p *Part) check(resp *http.Response) (byteRange, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "multipart/byteranges" {
-		return served{}, fmt.Errorf("expected one range of bytes, got several (multipart/byteranges)")
+		return byteRange{}, fmt.Errorf("expected one range of bytes, got several (multipart/byteranges)")
 	}
 	field := resp.Header.Get("Content-Range")
 	first, last, total, ok := parseContentRange(field)
 	if !ok {
-		return served{}, fmt.Errorf("expected a Content-Range, got %q", shorten(field))
+		return byteRange{}, fmt.Errorf("expected a Content-Range, got %q", shorten(field))
 	}
 	if want, ok := p.expected(total); !ok || first != want.first || (want.length >= 0 && last-first+1 != want.length) {
-		return served{}, fmt.Errorf("expected %s, got the bytes %q", p, shorten(field))
+		return byteRange{}, fmt.Errorf("expected %s, got the bytes %q", p, shorten(field))
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-		return served{}, fmt.Errorf("expected %d bytes by the Content-Range %q, got %d", last-first+1, shorten(field), n)
+		return byteRange{}, fmt.Errorf("expected %d bytes by the Content-Range %q, got %d", last-first+1, shorten(field), n)
 	}
 	if err := p.checkVersion(resp); err != nil {
-		return served{}, err
+		return byteRange{}, err
 	}
-	return served{first, last - first + 1, total}, nil
+	return byteRange{first, last - first + 1, total}, nil
 }
 
-// checkVersion returns an error for a range of another version than the requested one.
-// A response to If-Range must have the ETag (RFC 9110 §15.3.7). Without it, the server
-// may have ignored the condition.
+// checkVersion returns an error if the range belongs to another version than the
+// requested one. A response to If-Range must have an ETag (RFC 9110 §15.3.7): without an
+// ETag, the server may have ignored If-Range.
 func (p *Part) checkVersion(resp *http.Response) error {
 	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
 	switch {
@@ -101,10 +98,10 @@ func (p *Part) checkVersion(resp *http.Response) error {
 	return nil
 }
 
-// expected returns the first byte and the length of the requested range in a resource
-// of total bytes (-1 if unknown). It returns false if the resource has no such range.
-func (p *Part) expected(total int64) (served, bool) {
-	s := served{p.From, p.Length, total}
+// expected returns the requested range in a resource of total bytes (-1 if unknown). It
+// returns false if the resource has no such range.
+func (p *Part) expected(total int64) (byteRange, bool) {
+	s := byteRange{p.From, p.Length, total}
 	if p.From == -1 {
 		s.first = max(total-p.Length, 0)
 	}

@@ -15,8 +15,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns the URL to which the response in ex redirects, if the redirect is
-// allowed. The address of the target is checked when it is requested.
+// redirect returns the target of a redirect if the redirect is allowed. The IP address
+// of the target is checked when the target is requested.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")
@@ -52,7 +52,7 @@ func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 }
 
 // isUpgrade reports whether a redirect leads from http to https on the same host, both
-// with default ports. This is the only change of origin that needs no permission.
+// with default ports. No other redirect may change the origin without permission.
 func isUpgrade(from, to *url.URL) bool {
 	fh, fp := hostPort(from)
 	th, tp := hostPort(to)

@@ -8,20 +8,20 @@ import (
 	"net/http"
 )
 
-// Resume says which proof is required to continue a body that broke off: the proof that
-// the rest belongs to the same version. The rest is requested up to MaxRetries times in
-// a row, each time after the usual back-off.
+// Resume says when the rest of a body that broke off may be requested: which proof is
+// needed that the rest belongs to the same version. The client requests the rest up to
+// MaxRetries times in a row, each time after the usual back-off.
 type Resume uint8
 
 // Values of Resume, with the required proof.
 const (
 	ResumeNever    Resume = iota // a body is never continued: if it breaks off, that is an error
-	ResumeStrong                 // a strong ETag
-	ResumeVerified               // a strong ETag or the same Last-Modified, if the caller checks a digest of the whole body
+	ResumeStrong                 // a strong ETag is required
+	ResumeVerified               // a strong ETag or the same Last-Modified is required, and the caller checks a digest of the whole body
 )
 
 // Resumable returns the value of Part.IfRange with which the rest of the body can be
-// requested, or "" if the response lacks the proof that how requires.
+// requested. It returns "" if the response lacks the proof that the Resume requires.
 func (resp *Response) Resumable(how Resume) string {
 	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
@@ -35,26 +35,27 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// progress is the number of bytes after which earlier failed requests no longer count.
+// After progress bytes have arrived, earlier failed requests for the rest of a body no
+// longer count.
 const progress = 1 << 20
 
-// resumed is a body that requests its rest when it breaks off.
+// resumed is a response body that is continued by a new request whenever it breaks off.
 type resumed struct {
-	ctx     context.Context // context that was given to Get
+	ctx     context.Context // the context given to Get
 	c       *Client
 	req     Request
-	version string // validator of the version to which all bytes must belong
+	version string // validator of the version to which all bytes of the body must belong
 	coding  string // Content-Encoding of the first response; all offsets count encoded bytes
-	total   int64  // length of the whole resource; -1 if unknown
-	next    int64  // offset in the resource of the next byte
+	total   int64  // length of the whole resource in bytes; -1 if unknown
+	next    int64  // offset in the resource of the next byte to read
 	end     int64  // offset in the resource after the last byte of the body; -1 if unknown
 	left    int64  // number of bytes that may still be read
 
 	body  io.ReadCloser
 	broke *Error // error with which the body broke off; nil while the body can be read
 	err   error  // error that every further Read returns
-	came  int64  // number of bytes since the body last broke off
-	tries int    // number of consecutive failed requests
+	came  int64  // number of bytes read since the body last broke off
+	tries int    // number of consecutive failed requests for the rest of the body
 }
 
 func newResumed(ctx context.Context, a *attempt, resp *Response, version string) *resumed {
@@ -69,11 +70,10 @@ func newResumed(ctx context.Context, a *attempt, resp *Response, version string)
 	return r
 }
 
-// Read reads the body. When the body breaks off, Read requests the rest and continues.
 func (r *resumed) Read(p []byte) (int, error) {
 	for r.err == nil {
 		if r.broke != nil {
-			if r.err = r.goOn(); r.err != nil {
+			if r.err = r.continueBody(); r.err != nil {
 				break
 			}
 		}
@@ -95,9 +95,9 @@ func (r *resumed) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// goOn requests the rest until it arrives, no retries are left, or further attempts are
-// useless.
-func (r *resumed) goOn() error {
+// continueBody requests the rest of the body. It retries until the rest arrives, no
+// retries are left, or the error is permanent.
+func (r *resumed) continueBody() error {
 	part := &Part{From: r.next, IfRange: r.version}
 	if r.end >= 0 {
 		if part.Length = r.end - r.next; part.Length == 0 {
@@ -120,13 +120,13 @@ func (r *resumed) goOn() error {
 		if err := pause(r.ctx, delay); err != nil {
 			return fmt.Errorf("read %q: %w", r.req.URL, err)
 		}
-		resp, err := a.once(r.ctx)
+		resp, err := a.sendOnce(r.ctx)
 		if err == nil {
 			return r.join(resp)
 		}
 		var ok bool
 		if delay, ok = r.c.opt.mayRetry(err); !ok {
-			return r.gaveUp(err)
+			return r.restFailed(err)
 		}
 	}
 	e := *r.broke
@@ -134,20 +134,20 @@ func (r *resumed) goOn() error {
 	return &e
 }
 
-// gaveUp returns the error of Read after a request for the rest of the body failed with
-// err.
-func (r *resumed) gaveUp(err error) error {
+// restFailed returns the error of Read after a request for the rest of the body has
+// failed with err.
+func (r *resumed) restFailed(err error) error {
 	var fe *Error
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource is shorter now")
-	case errors.Is(err, TooLarge): // a server with another version sends all bytes
+	case errors.Is(err, TooLarge): // a server that has another version ignores the range and sends all bytes
 		return r.changed("the server began again from the first byte and sent more bytes than were left")
 	}
 	return err
 }
 
-// join continues the body with the body of resp, if that is the rest.
+// join reads on from the body of resp, if that body is the requested rest.
 func (r *resumed) join(resp *Response) error {
 	why := ""
 	switch {
@@ -173,7 +173,6 @@ func (r *resumed) changed(why string) error {
 	}
 }
 
-// Close ends the current exchange.
 func (r *resumed) Close() error {
 	if r.err == nil {
 		r.err = errors.New("read after Close")

@@ -13,7 +13,7 @@ import (
 // retries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	for {
-		resp, err := a.once(ctx)
+		resp, err := a.sendOnce(ctx)
 		if err == nil || a.req.Once || a.tries > a.c.opt.MaxRetries {
 			return resp, err
 		}
@@ -24,8 +24,8 @@ func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	}
 }
 
-// mayRetry reports whether a request that failed with err may be sent again, and
-// returns the pause before that.
+// mayRetry reports whether a request that failed with err may be sent again, and returns
+// the pause before the next attempt.
 func (o *Options) mayRetry(err error) (pause time.Duration, ok bool) {
 	var fe *Error
 	if !errors.As(err, &fe) {
@@ -34,8 +34,8 @@ func (o *Options) mayRetry(err error) (pause time.Duration, ok bool) {
 	return fe.delay, fe.retry && fe.delay <= o.MaxWait
 }
 
-// backOff returns the pause after n failed attempts: a random duration around a value
-// that doubles with each attempt.
+// backOff returns the pause after n failed attempts. The pause doubles with each
+// attempt, up to BackoffMax, and a random part of up to a half is taken away.
 func (o *Options) backOff(n int) time.Duration {
 	back := o.BackoffMax
 	if n < 30 {
@@ -44,18 +44,18 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// Again reports whether the caller should send a request again from the beginning.
-// Before it returns true it waits. failed is the number of times that the request has
-// failed, and err the last error. Again returns true only for a body that broke off and
-// cannot be continued, and at most MaxRetries times.
+// Again reports whether the caller should send a failed request again from the
+// beginning. err is the error of the request, and failed the number of its failures so
+// far. Again returns true at most MaxRetries times, only for a body that broke off and
+// cannot be continued, and only after it has waited for the back-off.
 func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later records in e that the request may be retried, after the back-off or the time in
-// Retry-After, whichever is longer. The latter is limited to maxRetryAfter.
-func (a *attempt) later(e *Error, h http.Header) *Error {
+// retryLater marks the error as retryable, after the back-off or the time in
+// Retry-After, whichever is longer. Retry-After is limited to maxRetryAfter.
+func (a *attempt) retryLater(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true
 	e.delay = o.backOff(a.tries)
@@ -70,11 +70,11 @@ func (a *attempt) later(e *Error, h http.Header) *Error {
 	return e
 }
 
-// retryAfter parses the value of a Retry-After header field: seconds or an HTTP date.
+// retryAfter parses the value of Retry-After: a number of seconds or an HTTP date.
 func retryAfter(s string, now time.Time) (time.Duration, bool) {
-	const most = uint64(math.MaxInt64) / uint64(time.Second)
+	const longest = uint64(math.MaxInt64) / uint64(time.Second)
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(n, most)) * time.Second, true
+		return time.Duration(min(n, longest)) * time.Second, true
 	}
 	if t, err := http.ParseTime(s); err == nil {
 		return max(t.Sub(now), 0), true

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// realWorld sets the clock, randomness, resolver and network to the real ones, as far
-// as o does not replace them.
-func realWorld(o *Options) {
+// useSystem sets the clock, the random numbers, the resolver and the dialer to those of
+// the system, unless o replaces them.
+func useSystem(o *Options) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -51,13 +51,13 @@ func (c *Client) transport() *http.Transport {
 	return t
 }
 
-// stagger is how long to wait for a connection before another address of the host is
-// dialled too.
+// If a connection is not established after stagger, the next address of the host is
+// dialled concurrently.
 const stagger = 250 * time.Millisecond
 
 // dial connects to host:port. It resolves the host, checks each address against the
-// policy, and dials the permitted addresses. The host is not resolved again, so the
-// dialled addresses are those that were checked.
+// address policy, and dials only permitted addresses. The host is not resolved a second
+// time, so the dialled addresses are the checked ones.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -97,8 +97,8 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return addrs, err
 }
 
-// race dials the addresses in order and returns the first connection. It dials an
-// address when the previous one has failed, or after the duration stagger.
+// race dials the addresses in order and returns the first connection. It dials the next
+// address when an address has failed, or after the duration stagger.
 func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn

@@ -17,8 +17,8 @@ import (
 const MaxURL = 8 << 10
 
 // Parse parses a URI that can be fetched: absolute, http or https, with a host, without
-// user name and password, at most MaxURL bytes. It drops the fragment, and escapes
-// percent signs as ParseReference does. For other URIs it returns an *Error of Kind
+// user name and password, at most MaxURL bytes. It removes the fragment, and escapes
+// percent signs as ParseReference does. For any other URI it returns an *Error of Kind
 // Refused.
 func Parse(raw string) (*url.URL, error) {
 	refuse := func(msg, hint string) (*url.URL, error) {
@@ -54,17 +54,17 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseReference is url.Parse, except that it reads a percent sign that begins no
-// escape as %25, as in /100%.txt, if it is in the path or the fragment. In a query such
-// a sign stays unchanged, because servers differ in how they read it. A URI with a
-// control character is not repaired.
+// ParseReference is url.Parse, except that a percent sign without two hexadecimal digits
+// after it is read as %25, as in /100%.txt. In a query such a sign stays unchanged,
+// because servers differ in how they read it. A URI with a control character is not
+// repaired.
 func ParseReference(ref string) (*url.URL, error) {
 	if !strings.Contains(ref, "%") || strings.ContainsFunc(ref, unicode.IsControl) {
 		return url.Parse(ref)
 	}
 	rest, fragment, _ := strings.Cut(ref, "#")
 	before, _, _ := strings.Cut(rest, "?")
-	begin := strings.Index(before, "//") // the // before the host, if the URI has one
+	begin := strings.Index(before, "//") // the // before the host, if the URI has a host
 	if begin > 0 && before[begin-1] != ':' || begin < 0 {
 		begin = 0
 	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {
@@ -79,7 +79,7 @@ func ParseReference(ref string) (*url.URL, error) {
 	return url.Parse(whole)
 }
 
-// mendEscapes writes %25 for the percent signs that begin no escape.
+// mendEscapes writes %25 for each percent sign without two hexadecimal digits after it.
 func mendEscapes(s string) string {
 	var out strings.Builder
 	for i := range len(s) {
@@ -95,7 +95,7 @@ func isHex(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
-// withoutUser removes a user name and password from a URI, which may be invalid.
+// withoutUser removes the user name and password from a URI, even if the URI is invalid.
 func withoutUser(raw string) string {
 	at := strings.LastIndexByte(raw, '@')
 	if at < 0 {
@@ -108,9 +108,9 @@ func withoutUser(raw string) string {
 	return scheme + "//…" + raw[at:]
 }
 
-// escapePath sets RawPath to the spelling of the path in the URI, with escapes for
-// characters that a request line cannot have. net/url would rewrite such a path and
-// treat %2F as a slash.
+// escapePath escapes the characters of the path that a request line cannot have, and
+// leaves the other characters as written. Without RawPath, net/url would rewrite such a
+// path and treat %2F as a slash.
 func escapePath(u *url.URL) {
 	if u.RawPath != "" {
 		u.RawPath = escape(u.RawPath, func(b byte) bool {
@@ -119,19 +119,18 @@ func escapePath(u *url.URL) {
 	}
 }
 
-// escapeQuery escapes the characters of a query that a request line cannot have, which
-// net/url does not do.
+// escapeQuery escapes the characters of a query that a request line cannot have, because
+// net/url does not escape them.
 func escapeQuery(q string) string {
 	return escape(q, func(b byte) bool { return b > ' ' && b < 0x7f })
 }
 
-// isUnreserved reports whether b means the same with and without a percent escape (RFC
-// 3986 §2.3).
+// isUnreserved reports whether a byte means the same with and without a percent escape
+// (RFC 3986 §2.3).
 func isUnreserved(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-._~", b) >= 0
 }
 
-// escape writes percent escapes for the bytes of s that are not safe.
 func escape(s string, safe func(byte) bool) string {
 	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return !safe(b) }) {
 		return s
@@ -147,9 +146,9 @@ func escape(s string, safe func(byte) bool) string {
 	return out.String()
 }
 
-// Origin returns scheme://host[:port] of u in lower case, with the ASCII form of an
-// internationalised host, and with the port only if it is not the default of the
-// scheme. Two URIs have the same origin if the results are equal.
+// Origin returns the scheme://host[:port] of a URL in lower case, with the ASCII form of
+// an internationalised host name, and without the default port of the scheme. Two URLs
+// have the same origin if the results are equal.
 func Origin(u *url.URL) string {
 	scheme := strings.ToLower(u.Scheme)
 	host, port := hostPort(u)
@@ -162,8 +161,8 @@ func Origin(u *url.URL) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// hostPort returns the ASCII form of the host of u, and the port, which may be the
-// default of the scheme.
+// hostPort returns the ASCII form of the host, and the port or the default port of the
+// scheme.
 func hostPort(u *url.URL) (host, port string) {
 	host, port = asciiHost(u.Hostname()), u.Port()
 	if port == "" {
@@ -172,13 +171,12 @@ func hostPort(u *url.URL) (host, port string) {
 	return host, port
 }
 
-// isHost reports whether a string is a valid host name or address.
 func isHost(host string) bool {
 	const longest = 253 // RFC 1035
 	return len(host) <= longest && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// isPort reports whether a port is empty or valid.
+// An empty port is valid.
 func isPort(port string) bool {
 	if port == "" {
 		return true
@@ -187,8 +185,8 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// asciiHost returns the ASCII form of a host, in lower case; the host itself if it has
-// no such form.
+// asciiHost returns the ASCII form of a host name in lower case. A host name without an
+// ASCII form is returned in lower case only.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -214,7 +212,7 @@ func defaultPort(scheme string) string {
 	return ""
 }
 
-// parseCause returns the cause in an error of url.Parse, without the URI.
+// parseCause returns the cause of an error of url.Parse, without the URI.
 func parseCause(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -223,7 +221,6 @@ func parseCause(err error) error {
 	return err
 }
 
-// shorten truncates a text for a message.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -9,7 +9,8 @@ import (
 // Evidence is the last statement about a URI that the Source made in a change. It is
 // also stored for the statement of a list if it depends on the time at which the bytes
 // arrived whether they are the version that the list states. A Membership does not
-// store that time.
+// store that time. With Gone and without Told, it is not a statement of the Source: the
+// resource is in the set again, although no list or change says so.
 type Evidence struct {
 	Set    SetID
 	URI    string
@@ -37,7 +38,7 @@ func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[st
 }
 
 func (m *Membership) evidence() Evidence {
-	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
+	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Gone: m.Unnamed, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
 // tells reports whether evidence has to be stored for a membership. That is so if the
@@ -45,7 +46,7 @@ func (m *Membership) evidence() Evidence {
 // lastmod of the resource: then only the time at which the bytes arrived shows whether
 // they are the version that the list states, or the one before.
 func (m *Membership) tells() bool {
-	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
+	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
 
 // soon is the difference from which on two times, rounded to whole seconds, cannot be

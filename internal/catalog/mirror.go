@@ -105,6 +105,7 @@ type Membership struct {
 	Relabel   bool      // only attributes of the resource in the set changed, not its bytes; this ends a state in the history, too
 	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
 	Told      bool      // the Source stated this in a change, not in a list; Holders does not set the field
+	Unnamed   bool      // the membership began again after the lists and changes had ended it; Holders does not set the field
 	Until     time.Time // the latest possible time of the change, while Changed is the earliest; zero if the exact time is known; Holders does not set the field
 	Came      time.Time // the time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or if digests make it unnecessary; Holders does not set the field
 }

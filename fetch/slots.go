@@ -1,0 +1,75 @@
+package fetch
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// slots limit the concurrent requests to a host. A request takes a slot with Acquire and
+// returns it with give. When the host answers that it is too busy, the number of slots
+// is halved. After every growAfter other responses, the number grows by one, up to the
+// original number.
+type slots struct {
+	*semaphore.Weighted
+	limit int
+
+	mu     sync.Mutex // guards the fields below
+	open   int        // current number of slots
+	excess int        // number of slots to remove when requests return them
+	good   int        // responses, since the number of slots last changed, that did not say that the host is too busy
+	shrunk time.Time  // when the number of slots was last halved
+}
+
+const growAfter = 32
+
+func newSlots(n int) *slots {
+	return &slots{Weighted: semaphore.NewWeighted(int64(n)), limit: n, open: n}
+}
+
+func (p *slots) give() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add()
+}
+
+// add makes one slot available, or removes it if there are too many. The caller holds
+// mu.
+func (p *slots) add() {
+	if p.excess > 0 {
+		p.excess--
+		return
+	}
+	p.Release(1)
+}
+
+// shrink halves the number of slots because the host is too busy. It ignores the
+// response to a request that was sent before the last reduction.
+func (p *slots) shrink(sent, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.good = 0
+	if !sent.After(p.shrunk) {
+		return
+	}
+	before := p.open
+	p.open, p.shrunk = max(p.open/2, 1), now
+	for p.excess += before - p.open; p.excess > 0 && p.TryAcquire(1); {
+		p.excess--
+	}
+}
+
+// grow counts a response that did not say that the host is too busy.
+func (p *slots) grow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == p.limit {
+		return
+	}
+	if p.good++; p.good < growAfter {
+		return
+	}
+	p.open, p.good = p.open+1, 0
+	p.add()
+}
