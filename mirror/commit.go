@@ -180,8 +180,8 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
-// noteListed records in the map listed, for each set of the resource that the batch does
-// not change, the time of the set's newest list, which confirmed the resource.
+// noteListed records in the map listed when the newest list of each set has confirmed the
+// resource. It does so for the sets of the resource that the batch does not change.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {

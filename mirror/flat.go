@@ -279,7 +279,7 @@ type flatBatch struct {
 type flatObject struct {
 	b     *flatBatch
 	file  blob.Object // the file with new bytes; nil if the object has existing bytes
-	taken string      // the name of existing bytes, for which Take was called; "" if the object is a file
+	taken string      // the name that was given to Take; "" if the object is a file
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher

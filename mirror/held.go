@@ -85,9 +85,9 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 // micros rounds a time down to microseconds, the unit in which the catalog stores times.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs compares the length and digests of received bytes with those that w states. how
-// describes the first difference; "" if there is none. proof reports whether w states a
-// length or digest that could be compared.
+// differs compares the given length and digests with those that w states. how describes
+// the first difference; "" if there is none. proof reports whether w states a length or
+// digest that could be compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

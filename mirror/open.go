@@ -89,10 +89,11 @@ func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
 // Open opens and locks a mirror and its state. It returns a *LockedError if another
 // process has the mirror open. It completes or undoes the work of an interrupted run. If
-// there is no mirror and o.Create is set, Open creates one. The directory must then be
-// empty, or Open returns ErrNotEmpty, unless o.Adopt is set. Without o.Create, or if the
-// catalog belongs to another mirror or to a publication, Open returns ErrWrongStore and
-// writes nothing. The caller closes the Mirror.
+// there is no mirror, Open creates one if o.Create is set, and otherwise returns
+// ErrWrongStore. The directory for a new mirror must be empty, or Open returns
+// ErrNotEmpty, unless o.Adopt is set. If the catalog belongs to another mirror or to a
+// publication, Open returns ErrWrongStore and writes nothing. The caller closes the
+// Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(o)
 	defer func() {

@@ -40,7 +40,7 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 // parts are the components of a URI that determine the path of its file in a mirror.
 type parts struct {
 	origin
-	path   string // the path of the URI as spelled there
+	path   string // the path component of the URI, not decoded
 	more   bool   // whether the URI has a query or a fragment after the path
 	before int    // the number of bytes before the path in the URI
 }

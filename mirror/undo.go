@@ -68,8 +68,8 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	return m.own.Settle(ctx, outcome, nil)
 }
 
-// undoFiles undoes either the intents in which an existing file becomes that of a
-// resource, or all others. It returns the resources whose bytes are lost.
+// undoFiles undoes the intents in which an existing file becomes that of a resource if
+// taken is set, and otherwise all others. It returns the resources whose bytes are lost.
 func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {

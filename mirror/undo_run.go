@@ -135,7 +135,7 @@ type reverter struct {
 	batch *batch
 	steps []Reversal // the steps in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // the sets of which it is recorded already that the next run compares them completely
+	stale map[catalog.SetID]bool // the sets for which recompare was already called
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
