@@ -15,32 +15,29 @@ import (
 	"instep/resourcesync"
 )
 
-// claims records what the open batches (those that are not committed yet) will do with
-// files: which files they will move, and which files that do not belong to the mirror
-// they will replace. No two batches may move the same file.
+// claims records which files the batches that are not committed yet will move or replace.
+// No two batches may move the same file.
 type claims struct {
-	mu     sync.Mutex // guards the rest
-	last   uint64     // the number of the newest batch
-	byPath map[string]pledge
+	mu         sync.Mutex // guards the rest
+	lastNumber uint64
+	byPath     map[string]pledge
 }
 
-// pledge records that a file is used: by a batch that will move or replace it, or by a
-// transfer that is writing it.
+// pledge reserves a file for a batch that will move or replace it, or for a transfer that
+// is writing it.
 type pledge struct {
-	b     *batch // the batch; nil if an open part (the beginning of a transfer) uses the file
-	takes bool   // whether the batch will move the file; otherwise it will replace the file
+	b     *batch // the batch that will move or replace the file; nil if a transfer is writing the file
+	moves bool   // whether the batch will move the file, and not replace it
 }
 
-func (c *claims) next() uint64 {
+func (c *claims) newNumber() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last++
-	return c.last
+	c.lastNumber++
+	return c.lastNumber
 }
 
-// take records that the batch will move the file at path. It returns false if another
-// batch or an interrupted transfer already uses the file.
-func (c *claims) take(path string, b *batch) bool {
+func (c *claims) reserveMove(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, taken := c.byPath[path]; taken {
@@ -50,10 +47,9 @@ func (c *claims) take(path string, b *batch) bool {
 	return true
 }
 
-// place reports whether the batch may create a file at path. It may not if an open
-// transfer is writing the file that is there, or if a newer batch will move that file. A
-// file that an older batch will move is no obstacle, since older batches commit first.
-func (c *claims) place(path string, b *batch) bool {
+// reservePlace reserves a path for a new file of the batch. A file there that an older
+// batch will move is no obstacle, since older batches commit first.
+func (c *claims) reservePlace(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, ok := c.byPath[path]
@@ -61,14 +57,13 @@ func (c *claims) place(path string, b *batch) bool {
 		c.set(path, pledge{b, false})
 		return true
 	}
-	return h.b != nil && (!h.takes || h.b.number <= b.number)
+	return h.b != nil && (!h.moves || h.b.number <= b.number)
 }
 
-// leaving reports whether a batch that is not committed yet will move the file at path.
-func (c *claims) leaving(path string) bool {
+func (c *claims) willMove(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.byPath[path].takes
+	return c.byPath[path].moves
 }
 
 func (c *claims) set(path string, h pledge) {
@@ -78,8 +73,7 @@ func (c *claims) set(path string, h pledge) {
 	c.byPath[path] = h
 }
 
-// pass records that the batch will move a file that until now was in use by a transfer.
-func (c *claims) pass(path string, b *batch) {
+func (c *claims) passTo(path string, b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byPath[path] = pledge{b, true}
@@ -105,12 +99,10 @@ func (c *claims) release(b *batch) {
 // the trash, because it was at the path of a resource and had other bytes.
 type Found struct {
 	URI  string // the URI of the resource
-	Path string // the path at which the file was; like Kept, it is relative to the mirror and has slashes
-	Kept string // the path of the file in the trash
+	Path string // the path at which the file was, relative to the mirror and with slashes
+	Kept string // the path of the file in the trash, relative to the mirror and with slashes
 }
 
-// findDisplaced finds the files that the commit moves to the trash and that do not belong
-// to the mirror. It adds them to the outcome that is recorded.
 func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -130,8 +122,6 @@ func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	return nil
 }
 
-// tellDisplaced calls Options.Found for each file that a commit has moved to the trash
-// although it did not belong to the mirror.
 func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	if m.o.Found == nil {
 		return
@@ -141,8 +131,8 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	}
 }
 
-// takeOver makes an existing file the content of the resource without copying it. key is
-// the file's path. r reads the bytes of the file, which are hashed.
+// takeOver makes the file at key the content of the resource without copying it. r reads
+// the bytes of that file.
 func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
@@ -169,7 +159,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	if err != nil {
 		return 0, err
 	}
-	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.o.Adopt {
+	if own, err := b.m.mayBelong(&w, &row, path); err != nil || !own && !b.m.o.Adopt {
 		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror was not opened to adopt files", destination.ErrNotHeld))
 	}
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
@@ -178,7 +168,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	if b.m.flat != nil {
 		return b.copyStray(ctx, set, w, path)
 	}
-	if !b.m.claims.take(path, b) {
+	if !b.m.claims.reserveMove(path, b) {
 		return 0, fmt.Errorf("%w: the file %q is about to be adopted for another resource, or to be replaced", destination.ErrNotHeld, path)
 	}
 	c, err := b.adopt(ctx, &w, &row, path)
@@ -192,9 +182,10 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// belongs reports whether path is the path of the resource, or may become it, and whether
-// the Source gives a digest, which can prove the bytes of a file there.
-func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
+// mayBelong reports whether path is the path of the resource, or may become it. It
+// returns false if the Source gives no digest, since only a digest could prove the bytes
+// of a file there.
+func (m *Mirror) mayBelong(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
 		return false, nil
@@ -205,7 +196,7 @@ func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string
 		return path == row.Path, nil
 	}
 	segments, err := m.segments(w.URI)
-	return err == nil && mayBeAt(segments, path), err
+	return err == nil && matchesPath(segments, path), err
 }
 
 func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) (*content, error) {
@@ -224,7 +215,7 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	if !proves(w, c.digests) && !b.m.o.Adopt {
 		err = fmt.Errorf("%w: no digest proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	} else {
-		err = b.m.proven(w, c.digests, path)
+		err = b.m.checkProof(w, c.digests, path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.object.Discard())
@@ -233,12 +224,11 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// standing decides whether the file that occupies the path of a resource may have the
-// resource's bytes. If so, it returns the path, so that the file can become that of the
-// resource. Otherwise it returns err, which must be the result of unoccupied. If the
-// Source gives no digests, it returns the path, and the caller compares the file with the
-// fetched bytes.
-func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
+// reusablePath returns the path of a resource if the file that occupies the path may have
+// the resource's bytes. Otherwise it returns err, the result of checkVacant. If the
+// Source gives no digests, the caller still has to compare the file with the fetched
+// bytes.
+func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
 		return "", err
@@ -255,16 +245,16 @@ func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (s
 	return occupied.path, nil
 }
 
-// takeBack compares the file at path with c, the fetched bytes of the resource. If they
-// are equal, the file becomes the content of the resource. It discards c in any case.
-func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
+// takeIfEqual makes the file at path the content of the resource if the file has the same
+// bytes as c, which were fetched. It discards c in any case.
+func (b *batch) takeIfEqual(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
 			err = discarded
 		}
 	}()
 	occupied := fmt.Errorf("path %q of %q is %w: the file there has other bytes", path, w.URI, destination.ErrOccupied)
-	if !b.m.claims.take(path, b) {
+	if !b.m.claims.reserveMove(path, b) {
 		return nil, occupied
 	}
 	came := harvest.Resource{URI: w.URI, Length: resourcesync.Bytes(c.length), Digests: resourcesync.Digests{c.digests.Get(resourcesync.SHA256)}}
@@ -285,7 +275,6 @@ func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, 
 	return nil, err
 }
 
-// noteTaken adds the files that a commit has adopted to the number that Taken returns.
 func (m *Mirror) noteTaken(w *work) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.found {
@@ -298,10 +287,10 @@ func (m *Mirror) noteTaken(w *work) {
 // mirror, and that have become files of resources since the mirror was opened.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
-// copyStray copies a file that does not belong to the mirror into the flat layout, as the
-// bytes of a resource. The original file remains.
+// copyStray copies a file that does not belong to the mirror into the flat layout. The
+// original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.proven(&w, w.Digests, path); err != nil { // if there is a digest, Put would verify it, but length and modification time are verified only here
+	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put verifies digests, but not the modification time, which may be the only proof
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -313,7 +302,6 @@ func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, p
 	return n, notHeld(path, err)
 }
 
-// notHeld adds destination.ErrNotHeld to an error that says that the bytes are wrong.
 func notHeld(path string, err error) error {
 	if errors.Is(err, errDiffers) {
 		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
@@ -321,43 +309,41 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// proven returns an error if it is not proven that the file at path has the bytes of w.
-// The proof can be one of the given digests, or else the length and the modification time
-// of the file.
-func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
+// checkProof returns an error unless a digest, or else length and modification time,
+// prove that the file at path has the bytes of w.
+func (m *Mirror) checkProof(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
 	}
 	info, err := m.strayInfo(path)
-	if err == nil && (info == nil || !timely(w, info)) {
-		err = fmt.Errorf("%w: neither a digest nor length and time prove that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
+	if err == nil && (info == nil || !hasStatedTime(w, info)) {
+		err = fmt.Errorf("%w: neither a digest nor the length and modification time prove that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	}
 	return err
 }
 
-// mayMove returns an error if the file at path cannot be moved to the path of the
-// resource, for example because another file is there.
 func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) error {
 	if path == row.Path {
 		return nil
 	}
 	segments, err := b.m.segments(w.URI)
-	if err != nil || row.URI == "" && mayBeAt(segments, path) {
+	if err != nil || row.URI == "" && matchesPath(segments, path) {
 		return err
 	}
 	place, err := b.m.naturalPath(w.URI, row)
 	if err != nil {
 		return err
 	}
-	if b.m.claims.leaving(place) {
-		return fmt.Errorf("%w: its path %q is occupied by a file that is yet to be moved to the path of another resource", destination.ErrNotHeld, place)
+	if b.m.claims.willMove(place) {
+		return fmt.Errorf("%w: path %q still has a file that is to be moved to the path of another resource", destination.ErrNotHeld, place)
 	}
-	return b.unoccupied(ctx, w, row)
+	return b.checkVacant(ctx, w, row)
 }
 
 // placeAmongStrays finds a path for a new URI. A file that does not belong to the mirror
-// blocks its path, unless it is the file to be adopted or has the bytes of the resource.
-// With Options.Adopt it does not block: the commit moves it to the trash.
+// blocks its path, unless that file is to be adopted or has the bytes of the resource.
+// With Options.Adopt no such file blocks a path, since the commit moves the file to the
+// trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
@@ -369,7 +355,7 @@ func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names ca
 		if !gives {
 			gives, err = b.m.holds(ctx, path, s.Length, s.SHA256)
 		}
-		if err != nil || !gives || !b.m.claims.place(path, b) {
+		if err != nil || !gives || !b.m.claims.reservePlace(path, b) {
 			return true, err
 		}
 		stands = path

@@ -21,24 +21,22 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // the number of the batch; batches are committed in the order of their numbers
+	number uint64 // batches commit in ascending order of their numbers
 
-	mu      sync.Mutex                   // guards the rest
-	entries map[string]*entry            // changes by URI
-	known   map[rowKey]*catalog.Resource // the records of resources in the catalog that Expect has read
-	spent   bool
-	meant   bool // whether a person has approved the deletions
+	mu        sync.Mutex                   // guards the rest
+	entries   map[string]*entry            // changes by URI
+	known     map[rowKey]*catalog.Resource // records of resources that Expect has read from the catalog
+	spent     bool
+	consented bool // whether a person has approved the deletions in the batch
 }
 
-// entry has the changes of a batch for one URI.
 type entry struct {
 	uri     string
-	content *content // the new bytes of the resource; nil if the batch does not change its bytes
+	content *content // the new bytes of the resource; nil if the batch does not change the bytes
 	claims  map[catalog.SetID]*claim
 }
 
-// content has facts about the bytes of a resource that were received and are not
-// committed yet.
+// content describes received bytes that are not committed yet.
 type content struct {
 	object   blob.Object
 	length   int64
@@ -47,20 +45,19 @@ type content struct {
 	proof    string // the algorithm of the strongest digest that the Source gave
 	typ      string
 	changed  time.Time
-	modTime  time.Time // the modification time that the file is given; if zero, it keeps the time of writing
+	modTime  time.Time // the modification time to set on the file; if zero, none is set
 
-	taken string // the path of an existing file that becomes the file of the resource; "" if the bytes were written anew
-	note  string // the path of the file with the note of a transfer (see partNote); "" if the bytes do not come from an interrupted transfer
+	taken string // the path of an existing file that becomes the file of the resource; "" if the bytes were written to a new file
+	note  string // the path of the file with the partNote if the bytes come from an interrupted transfer; otherwise ""
 	found bool   // whether the bytes come from a file that did not belong to the mirror
 }
 
-// claim is a change of the membership of a resource in one set: that the resource becomes
-// or remains a member, or that its membership ends.
+// claim is a change of the membership of a resource in one set.
 type claim struct {
 	gone  bool
-	state catalog.Membership // the new membership; for a deletion, its Changed is the time of the deletion if the Source states one
+	state catalog.Membership // the new membership; for a deletion, state.Changed is the time of the deletion if the Source states one
 
-	noted    bool // whether typ and verified are recorded even if the stored bytes remain
+	noted    bool // whether to record typ and verified even if the batch has no new bytes
 	typ      string
 	verified bool
 }
@@ -74,14 +71,14 @@ func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
-	if err := m.room(); err != nil {
+	if err := m.checkSpace(); err != nil {
 		return nil, err
 	}
 	blobs, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &batch{m: m, blobs: blobs, number: m.claims.next(), entries: map[string]*entry{}}, nil
+	return &batch{m: m, blobs: blobs, number: m.claims.newNumber(), entries: map[string]*entry{}}, nil
 }
 
 // Discard implements destination.Batch.
@@ -94,31 +91,31 @@ func (b *batch) Discard() error {
 }
 
 // Put implements destination.Batch. It verifies the bytes itself: if they differ from
-// what the Source states about them, it returns an error, even if r did not notice.
+// what the Source states about them, it returns an error, even if reading r does not.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	var n int64
 	err := b.store(ctx, set, &w, verified, func() (c *content, err error) {
 		c, n, err = b.receive(ctx, &w, r)
-		return c, b.m.full(err)
+		return c, b.m.addFull(err)
 	})
 	return n, err
 }
 
-// store calls the function receive and adds the bytes that it returns to the batch. It
-// returns an error if a file that does not belong to the mirror is at the path of the
-// resource.
+// store adds the content that the function receive returns to the batch. It fails before
+// calling receive if a file that does not belong to the mirror is at the path of the
+// resource, since then fetching the bytes would be useless.
 func (b *batch) store(ctx context.Context, set string, w *harvest.Resource, verified bool, receive func() (*content, error)) error {
 	cl, row, err := b.admit(ctx, set, w)
 	if err != nil {
 		return err
 	}
-	stands, err := b.standing(ctx, w, b.unoccupied(ctx, w, &row))
+	stands, err := b.reusablePath(ctx, w, b.checkVacant(ctx, w, &row))
 	if err != nil {
 		return err
 	}
 	c, err := receive()
 	if err == nil && stands != "" {
-		c, err = b.takeBack(ctx, w, stands, c)
+		c, err = b.takeIfEqual(ctx, w, stands, c)
 	}
 	if err != nil {
 		return err
@@ -134,7 +131,6 @@ func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	}}, err
 }
 
-// rowKey is the key of a resource's record: the set and the URI.
 type rowKey struct {
 	set catalog.SetID
 	uri string
@@ -171,9 +167,9 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	return b.m.row(ctx, id, uri)
 }
 
-// admit prepares a resource to become a member of a set: it returns the change of the
-// membership, and the record of the resource in the catalog. It returns ErrStale if the
-// recorded state is newer than w.
+// admit returns the change by which the resource becomes a member of the set, and the
+// record of the resource in the catalog. It returns ErrStale if the recorded state is
+// newer than w.
 func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -184,25 +180,24 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 		return nil, catalog.Resource{}, err
 	}
 	row, err := b.row(ctx, id, w.URI)
-	if err == nil && row.Member && micros(w.Changed).Before(b.m.placed(row.Changed)) {
+	if err == nil && row.Member && micros(w.Changed).Before(b.m.withoutFuture(row.Changed)) {
 		err = fmt.Errorf("%w: the recorded state of %q is from %s, but the Source's statement is from %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
 	return c, row, err
 }
 
-// placed returns the zero time instead of a time in the future, and any other time
-// unchanged. A time in the future comes from a wrong clock; if it were compared with
-// later changes, they would look old. The recorded time remains as it is.
-func (m *Mirror) placed(t time.Time) time.Time {
+// withoutFuture returns the zero time instead of a time in the future, which comes from a
+// wrong clock: compared with it, all later changes would look old.
+func (m *Mirror) withoutFuture(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
 	}
 	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource. A new resource has no path yet. For it,
-// naturalPath returns the path that it gets unless a file of the mirror is already there.
+// naturalPath returns the path of a resource or, for a new resource, the path that it
+// gets unless a file of the mirror is already there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -211,14 +206,14 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return natural(segments), nil
+	return unhashedPath(segments), nil
 }
 
-// unoccupied returns an error if a file that does not belong to the mirror is at the path
-// of the resource. A file of the mirror is no obstacle, since the commit then gives the
-// resource another path. Nor is a file that a mirror with Options.Adopt will move to the
-// trash.
-func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
+// checkVacant returns an error if a file that does not belong to the mirror is at the
+// path of the resource. A file of the mirror is no obstacle, since the commit then gives
+// the resource another path. With Options.Adopt no file is an obstacle, since the commit
+// moves the file to the trash.
+func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
 	if err != nil {
@@ -230,14 +225,14 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // no error, since the commit gives the resource another path
+			return nil // the commit gives the resource a path outside the state directory
 		}
-		known, err := m.named(ctx, at)
+		known, err := m.isNamed(ctx, at)
 		if err != nil || known {
 			return err
 		}
 	}
-	if m.o.Adopt && k == file && at == path && m.claims.place(path, b) {
+	if m.o.Adopt && k == file && at == path && m.claims.reservePlace(path, b) {
 		return nil
 	}
 	if k == file && !row.Stored {
@@ -248,8 +243,8 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is the error for a resource whose path is occupied. It says what is at
-// the path, or at one of its parent directories.
+// occupiedError says what occupies the path of a resource, or one of the parents of that
+// path.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -262,9 +257,9 @@ func (e *occupiedError) Error() string {
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits for a commit that is running. Then it reports whether path is now the
-// path of a file that the mirror has stored: for the given URI or, if that still has no
-// path, for another resource.
+// justStored waits for a running commit. Then it reports whether that commit has stored a
+// file at path: for the given URI or, if that URI still has no path, for another
+// resource.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -274,12 +269,10 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 	if err != nil || row.URI != "" {
 		return row.Stored && row.Path == path, err
 	}
-	return m.named(ctx, path)
+	return m.isNamed(ctx, path)
 }
 
-// named reports whether path is the path of a resource, or of a directory in which
-// resources are.
-func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
+func (m *Mirror) isNamed(ctx context.Context, path string) (bool, error) {
 	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
 		return ok, err
@@ -309,22 +302,20 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf makes a content of the stored object o, which has n bytes and the given
-// digests. If these differ from what the Source states, it discards the object and
-// returns an error.
+// contentOf discards the object and returns an error if the digests or the n bytes differ
+// from what the Source states.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // not in the flat layout, where several resources share a file
+	if b.m.flat == nil { // in the flat layout several resources share a file, so the file cannot have the time of one of them
 		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
 }
 
-// contextReader is a reader that fails after its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -337,12 +328,11 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a change of one membership, and new bytes if there are any, to the batch. A
-// later change of the membership in the same set replaces an earlier one. If new bytes
-// for the same URI are added several times, those with the latest time of change are
-// kept.
+// add adds a change of one membership, and the content c unless it is nil, to the batch.
+// The last change of a membership replaces earlier ones. Of several contents for one URI,
+// the one with the latest time of change is kept.
 func (b *batch) add(uri string, c *content, cl *claim) error {
-	if err := b.m.fits(c); err != nil {
+	if err := b.m.checkContentPath(c); err != nil {
 		return errors.Join(err, c.object.Discard())
 	}
 	b.mu.Lock()
@@ -412,7 +402,7 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 }
 
 // Due implements destination.Batch. The next run fetches what w states or, if the catalog
-// has a later statement of the Source, what that states.
+// has a later statement of the Source, what the later one states.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)
@@ -436,7 +426,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 	}
 	c.state.Due, c.state.Came = reason, time.Time{}
 	switch {
-	case !row.Member || !micros(w.Changed).Before(b.m.placed(row.Changed)):
+	case !row.Member || !micros(w.Changed).Before(b.m.withoutFuture(row.Changed)):
 		c.state.Wanted, err = encodeWanted(&w)
 	case row.Due != "":
 		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Remainder, row.Wanted, false
@@ -448,7 +438,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // the stored bytes remain, and these fields describe them
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // these fields describe the stored bytes, which remain
 	}
 	return b.add(w.URI, nil, c)
 }
@@ -466,5 +456,5 @@ func (b *batch) Delete(ctx context.Context, set, uri string, when time.Time) err
 func (b *batch) Consent() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.meant = true
+	b.consented = true
 }

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	documentsName = "documents" // the name of the directory for documents in the state directory
-	maxDocuments  = 64 << 20    // the largest total size in bytes of the stored documents
-	maxFields     = 64 << 10    // the largest number of bytes in a file besides the document itself
-	blockSize     = 4 << 10     // the disk space that even the smallest file takes, in bytes
+	documentsName = "documents" // the directory for documents in the state directory
+	maxDocuments  = 64 << 20    // the largest total size of the stored documents, in bytes
+	maxFields     = 64 << 10    // the largest size of the metadata in a document's file, in bytes
+	blockSize     = 4 << 10     // the disk space that the smallest file takes, in bytes
 )
 
 // Documents implements destination.Mirror. It stores documents in the directory
@@ -35,10 +35,10 @@ func (m *Mirror) Documents() fetch.Cache {
 	return m.docs
 }
 
-// documents is a cache of documents, in files named by a hash of their URI. The first
-// line of a file is the SHA-256 of the rest. The second line has facts about the document
-// in JSON, and the document follows. The files are not synced, since the SHA-256 reveals
-// a file that a crash damaged.
+// documents stores each document in a file named by a hash of its URI. The first line of
+// the file is the SHA-256 of the rest, the second line is a keptDocument in JSON, and the
+// document follows. The files are not synced: the SHA-256 reveals a file that a crash
+// damaged.
 type documents struct {
 	root     *os.Root // the state directory
 	readOnly bool
@@ -48,13 +48,11 @@ type documents struct {
 	total int64
 }
 
-// keptFile has the disk space that a file takes, and the file's modification time.
 type keptFile struct {
 	size int64
 	when time.Time
 }
 
-// keptDocument has the facts that are stored with a document.
 type keptDocument struct {
 	URI          string      `json:"uri"` // the URI that was requested
 	URL          string      `json:"url"` // the URL from which the response came, after redirects
@@ -141,8 +139,8 @@ func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
 	d.dropOldest(name)
 }
 
-// list reads the directory at the first call. It creates the directory if necessary, and
-// removes files that are not documents.
+// list reads the directory of documents, but only once. It removes other files from the
+// directory.
 func (d *documents) list() error {
 	if d.files != nil {
 		return nil
@@ -173,7 +171,6 @@ func (d *documents) note(name string, info fs.FileInfo) {
 	d.total += size
 }
 
-// replace writes a file under a temporary name and renames it.
 func (d *documents) replace(name string, text []byte) error {
 	temp := documentPath("new-" + name)
 	err := d.root.WriteFile(temp, text, 0o600)
@@ -191,7 +188,7 @@ func (d *documents) replace(name string, text []byte) error {
 }
 
 // dropOldest removes the oldest files until the rest takes at most maxDocuments bytes. It
-// does not remove the file named spare, which was just written.
+// never removes the file named spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

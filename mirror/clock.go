@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// trashClock computes the age of a day of the trash: how long ago files were moved to the
-// trash on that day. The clock of a machine may be wrong for a while, and so may the
-// dates in the trash. Therefore:
+// trashClock computes how long ago the files of a day were moved to the trash. The clock
+// of a machine may be wrong for a while, and so may the dates in the trash. Therefore:
 //
 //   - A day's age is computed from the latest date that two consecutive runs have
 //     reached. So a single run whose clock is ahead removes nothing.
@@ -26,18 +25,18 @@ type trashClock struct {
 
 const clockSetting = "trash clock"
 
-// firstDay is a day before this program existed, so a clock that shows an earlier day is
+// firstDay is a day before this program existed. A clock that shows an earlier day is
 // wrong.
 const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether the given day, which the clock shows today, is before a day that
-// earlier runs have reached, so that the clock must be behind.
+// behind reports whether today is before a day that earlier runs have reached, so that
+// the clock must be wrong.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
-// begin records the day on which a run begins, so that later runs can judge their clock
-// by it.
+// begin records the day on which a run begins. Later runs compare their clock with that
+// day.
 func (c *trashClock) begin(today string) {
 	if c.behind(today) {
 		c.doubt(today, "")
@@ -54,17 +53,17 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt records that the clock may have shown the given day wrongly, and that its age is
-// counted from the day in the second parameter; "" if that is not known yet.
-func (c *trashClock) doubt(day, from string) {
+// doubt records that the clock may have shown day wrongly, and that the age of day is
+// counted from start; "" if start is not known yet.
+func (c *trashClock) doubt(day, start string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
 	}
-	c.Doubt[day] = from
+	c.Doubt[day] = start
 }
 
-// accept makes today the latest known day, although earlier runs had a later date. From
-// now on the age of all doubtful days is counted from today.
+// accept trusts the clock although earlier runs had a later date. The age of all doubtful
+// days is then counted from today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -76,8 +75,7 @@ func (c *trashClock) accept(today string) {
 }
 
 // firstKept returns the earliest day of the trash that must not be removed yet, if files
-// are kept in the trash for the given number of days. It returns "" if nothing may be
-// removed.
+// are kept for the given number of days; "" if nothing may be removed.
 func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {
@@ -86,9 +84,8 @@ func (c *trashClock) firstKept(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns those of the days that are old enough to be removed: their age is
-// counted from a day before first, which firstKept returns. It also records which days
-// are doubtful.
+// expired returns those of the days whose age is counted from a day before first, so that
+// they may be removed from the trash. It also records which days are doubtful.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
@@ -102,9 +99,9 @@ func (c *trashClock) expired(days []string, today, first string) (old []string) 
 	return old
 }
 
-// agesFrom returns the day from which the age of a file is counted that was moved to the
-// trash on the given day. Normally both days are the same. They differ if the clock may
-// have been wrong on the given day and no later run has seen that day again.
+// agesFrom returns the day from which the age of a day in the trash is counted. Usually
+// this is the same day. It is another one if the clock may have been wrong on the given
+// day and no later run has begun on that day again.
 func (c *trashClock) agesFrom(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
@@ -113,15 +110,11 @@ func (c *trashClock) agesFrom(day string) string {
 	return from
 }
 
-// trashClock reads the trashClock from the catalog. It also returns it as the text that
-// is stored there.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
 	text, err = m.readSetting(ctx, clockSetting, &c)
 	return c, text, err
 }
 
-// updateClock reads the trashClock, calls the function update with it and today's date,
-// and stores the changed trashClock.
 func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, today string)) error {
 	c, stored, err := m.trashClock(ctx)
 	if err != nil {

@@ -18,34 +18,28 @@ import (
 	"instep/resourcesync"
 )
 
-// step is what a commit does to one file.
 type step struct {
 	catalog.Intent
-	content  *content  // the bytes to store at the path; nil if the file there is moved to the trash or remains
-	segments []segment // the segments from which the path is made; only for a new URI
-	stray    bool      // whether the file that is moved to the trash does not belong to the mirror
+	content  *content  // the bytes to store at step.Path; nil if the file there is moved to the trash or remains
+	segments []segment // the names that make up the path; set only for a new URI
+	stray    bool      // whether the file that the commit moves to the trash does not belong to the mirror
 }
 
-// work has everything that a commit will change.
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
-	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // the directory in the trash to which this commit moves files; "" until it is needed
+	listed  map[catalog.SetID]time.Time // for each set that the batch does not change, the time of its newest list
+	room    string                      // the directory in the trash for this commit; "" until a file has to be moved there
 }
 
-// trash returns the path of the directory in the trash to which this commit moves
-// replaced and deleted files.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
-		w.room, err = m.trashRoom(ctx, w.outcome.At)
+		w.room, err = m.newTrashDir(ctx, w.outcome.At)
 	}
 	return w.room, err
 }
 
-// notes returns the paths of the notes (see partNote) of interrupted transfers whose
-// bytes became files of resources.
 func (w *work) notes() (keys []string) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.note != "" {
@@ -66,7 +60,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	}
 	defer func() {
 		b.m.claims.release(b)
-		err = b.m.full(errors.Join(err, b.blobs.Discard()))
+		err = b.m.addFull(errors.Join(err, b.blobs.Discard()))
 	}()
 	if len(b.entries) == 0 && move == nil {
 		return nil
@@ -75,7 +69,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.m.disk.forget()) // cached directories are forgotten, since the commit may have created and removed some
+		err = errors.Join(err, b.m.disk.forget()) // the commit may have created and removed directories that are cached
 		b.m.unlockCommit()
 	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
@@ -115,8 +109,7 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow converts a new cursor to the form in which the catalog stores it. It returns
-// ErrStale if the recorded cursor is later.
+// cursorRow returns ErrStale if the recorded cursor is later than the new one.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
@@ -140,8 +133,8 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	return row, nil
 }
 
-// decide determines everything that committing the batch has to change. It handles the
-// URIs in ascending order, so that the same batch always results in the same paths.
+// decide handles the URIs in ascending order, so that the same batch always results in
+// the same paths.
 func (b *batch) decide(ctx context.Context) (*work, error) {
 	uris := slices.Sorted(maps.Keys(b.entries))
 	rows, err := b.rows(ctx, uris)
@@ -164,7 +157,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for _, member := range members {
 		held[member.URI] = append(held[member.URI], member)
 	}
-	w.outcome.Meant = b.meant
+	w.outcome.Meant = b.consented
 	w.outcome.At = micros(b.m.o.Now())
 	w.listed = map[catalog.SetID]time.Time{}
 	for _, uri := range uris {
@@ -172,24 +165,23 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		if err := b.noteListed(ctx, e, held[uri], w.listed); err != nil {
 			return nil, err
 		}
-		w.add(e, rows[uri], held[uri], b.m.placed)
+		w.add(e, rows[uri], held[uri], b.m.withoutFuture)
 	}
-	if err := b.m.noteFound(ctx, w); err != nil {
+	if err := b.m.markFound(ctx, w); err != nil {
 		return nil, err
 	}
-	stamp(w.outcome.Stored, b.m.o.Now())
+	addStoringTime(w.outcome.Stored, b.m.o.Now())
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
 	// Existing files that become files of resources come first, since another file may
 	// then be moved to their old paths.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
-	return w, b.m.keep(ctx, w)
+	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
-// noteListed is called for a resource, with its memberships in held. For each set that
-// the batch does not change, it records in the map listed the time of the newest list of
-// the set. That list confirmed the resource at that time.
+// noteListed records in the map listed when the newest list of each set has confirmed the
+// resource. It does so for the sets of the resource that the batch does not change.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
@@ -199,13 +191,13 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 		if err != nil {
 			return err
 		}
-		listed[member.Set] = b.m.placed(c.Listed)
+		listed[member.Set] = b.m.withoutFuture(c.Listed)
 	}
 	return nil
 }
 
-// rows returns the records of resources in the catalog by URI. It does not read those
-// again that Expect has read, since nobody else can have changed them.
+// rows returns the records of resources by URI. It does not read a record again that
+// Expect has read, since nobody else can have changed the record.
 func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
@@ -234,8 +226,6 @@ func (s *step) turn() int {
 	return 1
 }
 
-// add adds the changes for one URI to w. The parameter row is the record of the resource
-// in the catalog, and the parameter held has its memberships.
 func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
@@ -247,7 +237,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		alive = true
 		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
-			content = nil // the new bytes are not stored, since another set has a later state of the resource
+			content = nil // another set has a later state of the resource than the new bytes
 		}
 	}
 	for _, c := range e.claims {
@@ -286,10 +276,10 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep chooses a path in the trash for each file that is replaced or deleted. If the path
-// of a deleted resource has something else than a regular file, this does not belong to
-// the mirror and is not moved.
-func (m *Mirror) keep(ctx context.Context, w *work) error {
+// chooseTrashPaths chooses a path in the trash for each file that is replaced or deleted.
+// If something else than a regular file is at the path of a deleted resource, it does not
+// belong to the mirror and remains.
+func (m *Mirror) chooseTrashPaths(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
 		stray := m.o.Adopt && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
@@ -325,7 +315,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.o.Adopt { // not at the same time: in the flat layout write changes the catalog, too, and the move of a file that did not belong to the mirror is recorded only after it
+	if b.m.flat != nil || b.m.o.Adopt { // not in parallel: in the flat layout write changes the catalog, too, and with Adopt the catalog records the displaced files only after write has moved them
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -340,9 +330,9 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // a batch that cannot sync separately syncs its files in Commit
+		return nil // such a batch syncs its files in Commit
 	}
-	return b.m.full(s.Sync(ctx))
+	return b.m.addFull(s.Sync(ctx))
 }
 
 func (b *batch) intend(ctx context.Context, w *work) (err error) {
@@ -357,13 +347,13 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		if s.segments, err = b.m.segments(s.URI); err != nil {
 			return err
 		}
-		intents[i].Guess = b.m.names.key(natural(s.segments))
+		intents[i].Guess = b.m.names.key(unhashedPath(s.segments))
 	}
 	err = b.m.own.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
 		s := steps[uri]
 		switch {
 		case s.content == nil:
-			return b.m.place(s.segments, names, b.m.vacant)
+			return b.m.place(s.segments, names, b.m.blockedWithoutBytes)
 		case b.m.flat == nil:
 			return b.placeAmongStrays(ctx, w, s, names)
 		}
@@ -375,25 +365,23 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 	return err
 }
 
-// place finds a path for a new URI, given the segments for it.
 func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
 	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.closed}
 	return p.put(segments)
 }
 
-// closed reports whether a directory is closed to resources, because it is the state
-// directory of a mirror or publication.
+// closed reports whether dir is the state directory of a mirror or publication, in which
+// no resource may be stored.
 func (m *Mirror) closed(dir string) (bool, error) {
-	if m.flat != nil { // nothing is closed in the flat layout, where paths are only names in the catalog
+	if m.flat != nil { // paths of the flat layout are only names in the catalog, so they cannot be in a state directory
 		return false, nil
 	}
 	k, err := m.disk.lookParent(dir)
 	return k == stateDir, err
 }
 
-// blocked returns a function that reports whether something is at a path, so that it
-// cannot be given to a new resource. If a directory is needed there, an existing
-// directory does not block the path.
+// blocked returns a function that reports whether something is at a path. An existing
+// directory does not block a path at which a directory is needed.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -401,13 +389,11 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// vacant reports whether a path is blocked for a resource without bytes: only if it is
-// that of a state directory. If a file is there, the resource gets the path all the same,
-// and is fetched when the path is free.
-func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
+// blockedWithoutBytes reports whether a path is blocked for a resource whose bytes are
+// still missing. A file at the path does not block it: the resource is fetched when that
+// file is gone.
+func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.closed(path) }
 
-// write commits the files of a batch: it moves new files to their paths, and old ones to
-// the trash.
 func (b *batch) write(ctx context.Context, w *work) error {
 	for _, s := range w.steps {
 		switch {
@@ -419,7 +405,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // somebody has created a file at the path after Put had checked it
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // somebody has created a file at the path after Put had checked the path
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func wantCounts(rt *rapid.T, m *Mirror) {
 				bytes += h.Length.Int64()
 			}
 		}
-		id, err := m.set(rt.Context(), name)
+		id, err := m.setID(rt.Context(), name)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -18,25 +18,24 @@ import (
 	"instep/internal/durable"
 )
 
-// Modes of new files and directories, before the umask is applied. Files and directories
-// of resources get the usual modes; those that only the mirror uses are private.
+// Modes of new files and directories before the umask is applied. Everybody may read the
+// files of resources, but only the owner may read those that the mirror needs for itself.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
 	oursMode = 0o700
 )
 
-// disk looks up files in the directory of a mirror without following links.
 type disk struct {
 	root  *os.Root
-	state string // the path of the state directory if that is inside the mirror's directory and is not .instep; "." if it is the mirror's directory itself
+	state string // the path of a state directory other than .instep in the mirror's directory; "." if it is the mirror's directory itself; "" if there is none
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
-	dirs    map[string]struct{} // the paths of directories that were found, except state directories
+	dirs    map[string]struct{} // paths at which a directory was found that is not a state directory
 }
 
-// maxDirs is the largest number of paths in disk.dirs.
+// maxDirs bounds disk.dirs.
 const maxDirs = 8192
 
 func openDisk(dir string) (*disk, error) {
@@ -49,14 +48,14 @@ func openDisk(dir string) (*disk, error) {
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget closes the cached directories, since they may have been removed or replaced.
+// forget closes the cached directories. The caller calls it when directories may have
+// been removed or replaced.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.parents.Forget()
 }
 
-// isState reports whether dir is the state directory of a mirror or publication.
 func isState(dir string) (bool, error) { return catalog.IsState(dir, os.Lstat, os.Open) }
 
 // IsMirror reports whether dir has the marker of a mirror.
@@ -68,9 +67,8 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove finds a mirror that could have a resource at the given path of the file
-// system, because its directory contains the path. It returns that directory; "" if there
-// is none.
+// mirrorAbove returns the directory of a mirror that contains the given path, so that a
+// resource of the mirror could get the path; "" if there is none.
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -86,9 +84,9 @@ func mirrorAbove(path string) (string, error) {
 	}
 }
 
-// relative returns the slash-separated path of dir relative to top. It is "." if they are
-// the same directory, and "" if dir is not inside top. Both parameters must be paths
-// without symbolic links, but the same names may be spelled in different ways.
+// relative returns the slash-separated path of dir relative to top; "" if dir is not
+// inside top. Both parameters must be free of symbolic links, but may spell the same name
+// in different ways.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -106,8 +104,7 @@ func relative(top, dir string) string {
 	return ""
 }
 
-// resolve returns the absolute path of a file without symbolic links, even if the file
-// does not exist.
+// resolve returns the absolute path without symbolic links. The file need not exist.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -118,7 +115,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // the given name is that of a link to a file that does not exist
+	if to, err := os.Readlink(name); err == nil { // name is a link to a file that does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -131,12 +128,12 @@ func resolve(name string) (string, error) {
 	return filepath.Join(real, filepath.Base(name)), err
 }
 
-// catalogFiles has the suffixes of the files of a catalog: its own, and those that SQLite
+// catalogFiles has the suffixes of the catalog's own file and of those that SQLite
 // creates beside it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
-// setAside renames the files of an unusable catalog. It returns the new path of the
-// catalog, or "" if there is no catalog.
+// setAside renames the files of an unusable catalog, so that nothing is lost. It returns
+// the new path of the catalog, or "" if there is no catalog.
 func setAside(path string, now time.Time) (aside string, err error) {
 	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
 	name := stem
@@ -165,8 +162,7 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir creates a directory with a mode, and its missing parents, and makes them
-// durable.
+// makeDir also creates missing parents, with dirMode, and makes all of them durable.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -179,7 +175,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // no error if another run has created the directory in the meantime
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory in the meantime
 		return err
 	}
 	return syncDir(parent)
@@ -198,9 +194,9 @@ func syncDir(dir string) (err error) {
 	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
-// ownDirectory returns an error if .instep is not a directory, for example because it is
-// a link to one, or if it does not exist.
-func (d *disk) ownDirectory() error {
+// checkOwnDirectory returns an error if .instep is missing or is not a directory, for
+// example because it is a link to one.
+func (d *disk) checkOwnDirectory() error {
 	info, err := d.root.Lstat(ours)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%w: expected %q to be a directory, found %s", ErrWrongStore, ours, info.Mode().Type())
@@ -208,10 +204,10 @@ func (d *disk) ownDirectory() error {
 	return err
 }
 
-// stranger looks for a file that shows that the directory is in use for something else,
-// that is, a file that the interrupted creation of a mirror would not have left there. It
-// returns the file's path, or "" if there is none.
-func (d *disk) stranger() (string, error) {
+// foreignFile returns the path of a file that the interrupted creation of a mirror would
+// not have left in the directory; "" if there is none. Such a file shows that the
+// directory is used for something else.
+func (d *disk) foreignFile() (string, error) {
 	top, err := d.root.Open(".")
 	if err != nil {
 		return "", err
@@ -235,7 +231,6 @@ func (d *disk) stranger() (string, error) {
 	return "", ignoreAbsent(err)
 }
 
-// kind is what is at a path: nothing, a file, or something else.
 type kind string
 
 const (
@@ -246,8 +241,8 @@ const (
 	other     kind = "link or special file"
 )
 
-// look returns what is at a path. If a parent of the path is not a directory, it returns
-// the kind and path of that parent.
+// look returns what is at the given path. If a parent of the path is not a directory, it
+// returns the kind and path of that parent.
 func (d *disk) look(name string) (k kind, at string, err error) {
 	if k, at, err = d.lookAbove(name); err != nil || k != directory {
 		return k, at, err
@@ -256,8 +251,8 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is like look, but looks only at the parents of name. If all of them are
-// directories, it returns directory.
+// lookAbove is like look, but looks only at the parents of a path. If all of them are
+// directories, it returns the kind directory.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
@@ -270,7 +265,6 @@ func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	return directory, name, nil
 }
 
-// inState reports whether the given path is inside a state directory.
 func (d *disk) inState(name string) (bool, error) {
 	k, _, err := d.lookAbove(name)
 	if err == nil && k == directory {
@@ -279,8 +273,7 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn is like look, but faster: it may be called only if all parents of the path are
-// directories.
+// lookIn is a faster look for a path of which all parents are known to be directories.
 func (d *disk) lookIn(name string) (kind, error) {
 	d.mu.Lock()
 	k, err := kindOf(d.parents.Type(name))
@@ -289,8 +282,8 @@ func (d *disk) lookIn(name string) (kind, error) {
 }
 
 // orState returns stateDir if the directory at name is a state directory, and otherwise k
-// and err unchanged. It recognises the mirror's own state directory in every spelling of
-// its name (upper and lower case, Unicode form).
+// and err unchanged. Some file systems also open the mirror's own state directory by
+// names in another case or Unicode form, so these differences are ignored.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:
@@ -314,7 +307,8 @@ func firstOf(name string) string {
 	return first
 }
 
-// lookParent is like lookIn, but remembers the paths of directories that it has found.
+// lookParent is like lookIn, but caches the paths of directories, since many resources
+// have the same parents.
 func (d *disk) lookParent(dir string) (kind, error) {
 	d.mu.Lock()
 	_, ok := d.dirs[dir]

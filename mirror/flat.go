@@ -25,24 +25,22 @@ type Layout string
 
 // The layouts of a mirror.
 const (
-	Tree Layout = "tree" // one file for each resource, with a path that resembles its URI
-	Flat Layout = "flat" // one file for all resources with the same bytes, named by their SHA-256: sha256/ab/cdef…
+	Tree Layout = "tree" // one file for each resource, with a path that resembles the URI of the resource
+	Flat Layout = "flat" // one file for all resources with the same bytes, named by the SHA-256 of the bytes: sha256/ab/cdef…
 )
 
 // ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
 var ErrLayout = errors.New("the layout of an existing mirror cannot be changed")
 
-// kept returns the layout as it is written in the marker of a mirror, where "" means
-// Tree.
-func (l Layout) kept() Layout {
+// inMarker returns the layout as the marker of a mirror stores it, where "" means Tree.
+func (l Layout) inMarker() Layout {
 	if l == Tree {
 		return ""
 	}
 	return l
 }
 
-// format returns the number of the marker's format for a mirror with this layout; 0 if
-// the layout is unknown.
+// format returns the version of the marker's format; 0 if the layout is unknown.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -53,9 +51,9 @@ func (l Layout) format() int {
 	return 0
 }
 
-// arrange prepares the open mirror for the layout that its marker states.
-func (m *Mirror) arrange(layout Layout) error {
-	if m.o.Layout != "" && m.o.Layout.kept() != layout {
+// useLayout prepares the open mirror for the layout that its marker states.
+func (m *Mirror) useLayout(layout Layout) error {
+	if m.o.Layout != "" && m.o.Layout.inMarker() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
 	}
 	if layout == Flat {
@@ -65,8 +63,8 @@ func (m *Mirror) arrange(layout Layout) error {
 	return nil
 }
 
-// look returns what is at a path, like disk.look. In the flat layout, where the path of a
-// resource exists only in the catalog, it reads the catalog.
+// look is like disk.look. In the flat layout, where the path of a resource exists only in
+// the catalog, it reads the catalog.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -78,10 +76,10 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits returns an error if the bytes of c cannot be stored in the flat layout, because
-// something that does not belong to the mirror is at the path of the file for these
+// checkContentPath returns an error if the bytes of c cannot be stored in the flat
+// layout, because something that does not belong to the mirror is at the path for these
 // bytes.
-func (m *Mirror) fits(c *content) error {
+func (m *Mirror) checkContentPath(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
 	}
@@ -93,21 +91,19 @@ func (m *Mirror) fits(c *content) error {
 	return err
 }
 
-// contentDir is the directory with the files of the flat layout.
 const contentDir = "sha256"
 
 // flat is the bucket of a mirror with the layout Flat. It stores equal bytes once, in a
-// file named by their SHA-256. The paths of resources, and of what is in the trash, are
-// not files but names: the catalog records which bytes each name has. Any other key below
-// .instep is the path of a file.
-//
-// Bytes that may have no name are recorded in the catalog as loose: new bytes before they
-// are stored, and old ones before their last name is removed. So after an interruption,
-// bytes without a name can be found and removed.
+// file named by their SHA-256. The paths of resources, and paths in the trash, are only
+// names: the catalog records which bytes each name has. Any other key below .instep is
+// the path of a file.
+// The catalog records bytes that may have no name as loose: new bytes before they are
+// stored, and old bytes before their last name is removed. After an interruption, bytes
+// without a name can so be found and removed.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock that is held while names in the catalog change
+	commit   chan struct{} // a lock, held while names in the catalog change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -121,9 +117,9 @@ func contentKey(sum resourcesync.Digest) string {
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
 }
 
-// has reports whether the given file of the flat layout stores bytes that have a name in
+// hasNamed reports whether file is a file of the flat layout whose bytes have a name in
 // the catalog.
-func (f *flat) has(ctx context.Context, file string) (bool, error) {
+func (f *flat) hasNamed(ctx context.Context, file string) (bool, error) {
 	digits, ok := strings.CutPrefix(file, contentDir+"/")
 	if !ok {
 		return false, nil
@@ -135,14 +131,14 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	return f.contents.HasContent(ctx, sum)
 }
 
-// isName reports whether a key is a name in the catalog that stands for bytes. Otherwise
-// it is the path of a file.
+// isName reports whether a key of the bucket is a name in the catalog, and not the path
+// of a file.
 func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf returns the day on which the bytes with this key were moved to the trash; "" if
-// the key is not in the trash.
+// dayOf returns the day on which the name key was moved to the trash; "" if key is not in
+// the trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -182,7 +178,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // tries again, since the name may have been given to other bytes after it was looked up
+		last = sum // tries again, since the name may have got other bytes after its bytes were looked up
 	}
 }
 
@@ -242,8 +238,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes the files whose bytes have no name. The caller must hold f.commit, or
-// nobody else may be writing to the mirror.
+// tidy removes the files of bytes that have no name in the catalog. The caller must hold
+// f.commit, or nobody else may be writing to the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -282,13 +278,13 @@ type flatBatch struct {
 
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // the file with new bytes; nil if the object is existing bytes, taken by their name
-	taken string      // the name by which Take found the object; "" if the object is a file
+	file  blob.Object // the file with new bytes; nil if the object has existing bytes
+	taken string      // the name that was given to Take; "" if the object is a file
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
-	sum    resourcesync.Digest // the digest of the bytes, which is known after the object was closed
-	broken bool                // whether the object cannot be used any more, because it was discarded or already put
+	sum    resourcesync.Digest // the SHA-256 of the object's bytes; zero until the object is closed
+	broken bool                // whether the object was discarded or put, and cannot be used any more
 }
 
 // Create implements blob.Batch.
@@ -341,7 +337,7 @@ func (o *flatObject) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n, err := o.file.Write(p)
-	_, _ = o.h.Write(p[:n]) // the error is ignored, since writing to a hash never fails
+	_, _ = o.h.Write(p[:n]) // writing to a hash never fails
 	return n, err
 }
 
@@ -369,9 +365,8 @@ func (o *flatObject) Discard() error {
 	return o.file.Discard()
 }
 
-// use returns the digest of the object's bytes, and marks the object as put, so that it
-// cannot be used again. It returns an error if the object is not closed yet, or was
-// discarded or put before.
+// use returns the SHA-256 of the object's bytes, and marks the object as put. It returns
+// an error if the object is not closed yet, or was already discarded or put.
 func (o *flatObject) use() (resourcesync.Digest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -474,12 +469,12 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores the new bytes of a batch, then changes the names in the catalog, and then
-// removes bytes that have no name any more.
+// rename stores the new bytes before it changes the names in the catalog, and removes
+// bytes without a name last. So every name has its bytes even after a crash.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
-		found, err := f.found(ctx, sum)
+		found, err := f.hasUnnamed(ctx, sum)
 		if err != nil {
 			return err
 		}
@@ -497,7 +492,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // the name gets other bytes, and the bytes that had it may have no name now
+			n.came[sum] = true // the bytes lose this name, which may have been their last one
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
@@ -515,12 +510,12 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming computes which bytes each name will have when the batch is committed.
+// naming computes which bytes each name will have after the batch is committed.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // the bytes that are kept even if they have no name
+	left  map[resourcesync.Digest]bool // bytes that are kept even if they have no name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {

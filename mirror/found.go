@@ -6,13 +6,13 @@ import (
 	"instep/resourcesync"
 )
 
-// In the flat layout, a file can store bytes to which no name in the catalog refers, for
-// example after the catalog was lost. Such bytes do not belong to the mirror until a
-// batch gives them a name. If that batch is interrupted, they are not removed.
+// In the flat layout, a file can have bytes to which no name in the catalog refers, for
+// example after the catalog was lost. Such a file does not belong to the mirror until a
+// batch gives its bytes a name. An interrupted batch must not remove the file.
 
-// found reports whether there is a file with these bytes to which no name in the catalog
-// refers.
-func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error) {
+// hasUnnamed reports whether there is a file with these bytes, but no name for them in
+// the catalog.
+func (f *flat) hasUnnamed(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
 	}
@@ -20,9 +20,9 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	return !named && err == nil, err
 }
 
-// leave removes a name from the catalog and keeps its bytes, even if no other name refers
-// to them.
-func (b *flatBatch) leave(key string) {
+// dropName removes a name from the catalog. Its bytes are kept even if no other name
+// refers to them.
+func (b *flatBatch) dropName(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true
 		delete(n.names, key)
@@ -30,10 +30,9 @@ func (b *flatBatch) leave(key string) {
 	})
 }
 
-// noteFound marks the intents (the recorded plans to change files) whose bytes already
-// exist in a file to which no name refers, so that undoing them does not remove the
-// bytes.
-func (m *Mirror) noteFound(ctx context.Context, w *work) error {
+// markFound marks each step whose new bytes already exist in a file without a name, so
+// that undoing the step does not remove that file.
+func (m *Mirror) markFound(ctx context.Context, w *work) error {
 	if m.flat == nil {
 		return nil
 	}
@@ -42,7 +41,7 @@ func (m *Mirror) noteFound(ctx context.Context, w *work) error {
 		if s.content == nil || s.Taken != "" {
 			continue
 		}
-		found, err := m.flat.found(ctx, s.SHA256)
+		found, err := m.flat.hasUnnamed(ctx, s.SHA256)
 		if err != nil {
 			return err
 		}

@@ -13,11 +13,10 @@ import (
 	"instep/resourcesync"
 )
 
-// Limits of Glance.
 const (
-	glanceFiles = 32       // the number of files that are checked at a time
-	glanceReads = 4        // the number of files that are read although their stamps show no change
-	glanceBytes = 64 << 10 // the size in bytes of the largest file that is read although its stamp shows no change
+	glanceFiles = 32       // files that Glance checks at a time
+	glanceReads = 4        // files that Glance reads although their modification times are unchanged
+	glanceBytes = 64 << 10 // largest size, in bytes, of a file that Glance reads although its modification time is unchanged
 )
 
 // Glance checks 32 files of each set, different ones each time. If a file is missing or
@@ -44,8 +43,8 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	return lost, nil
 }
 
-// glanceSet checks files of a set in the order of their records in the catalog. It begins
-// at a random record. After the last record it continues with the first.
+// glanceSet begins at a random record of the catalog, so that each run checks other
+// files. After the last record it continues with the first.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
 	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
@@ -64,7 +63,7 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 				some, ended = some[:past], true
 			}
 		}
-		n, err := m.glanceAt(ctx, some)
+		n, err := m.checkFiles(ctx, some)
 		lost += n
 		switch {
 		case err != nil, !ended && n == 0, ended && around:
@@ -77,9 +76,9 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// glanceAt checks the files of the given resources. If a file is missing or changed, it
-// marks the resource as due. It returns the number of these resources.
-func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
+// checkFiles checks the files of the given resources. If a file is missing or changed, it
+// marks the resource as due. It returns the number of resources that it has marked.
+func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []catalog.Resource
 	reads := glanceReads
 	for i := range rows {
@@ -87,7 +86,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 		if !r.Stored || r.Due != "" {
 			continue
 		}
-		as, err := m.asStored(ctx, r, &reads)
+		as, err := m.isUnchanged(ctx, r, &reads)
 		if err != nil {
 			return 0, err
 		}
@@ -105,14 +104,14 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 	if err := m.undoLeftovers(ctx); err != nil {
 		return 0, err
 	}
-	return int64(len(lost)), m.settleLost(ctx, lost, "the file of the resource was changed or removed")
+	return int64(len(lost)), m.recordLost(ctx, lost, "the file of the resource was changed or removed")
 }
 
-// asStored reports whether the file of a resource is unchanged. If the modification time
-// has changed, it reads the file. Otherwise it reads only small files, and only while
-// *reads, the number of files that may still be read, is not 0. It returns true for a
-// file that cannot be read, since only an audit reports those.
-func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
+// isUnchanged reports whether the file of a resource is unchanged. It reads the file if
+// the modification time has changed, or if the file is small and *reads, the number of
+// files that may still be read, is not 0. It returns true for a file that cannot be read,
+// since only an audit reports read errors.
+func (m *Mirror) isUnchanged(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, blob.ErrForeign):

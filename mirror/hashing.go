@@ -9,9 +9,9 @@ import (
 	"instep/transfer"
 )
 
-// hashing returns a writer that copies to o and hashes what is written, and a function
-// that returns the digests of that. If r, the reader of the bytes, hashes them already,
-// the function returns the digests of r.
+// hashing returns a writer that copies to o, and a function that returns the digests of
+// the copied bytes. The bytes are not hashed again if r, from which they are read,
+// already hashes them.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {
@@ -24,7 +24,6 @@ func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, diges
 	return io.MultiWriter(o, h), h.Digests
 }
 
-// ordered returns the digests whose algorithms are in want, in the order of want.
 func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesync.Digests {
 	out := make(resourcesync.Digests, 0, len(want))
 	for _, algorithm := range want {
@@ -35,8 +34,8 @@ func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesyn
 	return out
 }
 
-// algorithmsOf returns SHA-256, which the mirror always computes, and the algorithms of
-// the digests of w.
+// algorithmsOf returns the algorithms of the digests of w, and SHA-256, which the mirror
+// needs for every file.
 func algorithmsOf(w *harvest.Resource) []resourcesync.Algorithm {
 	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
 	for _, d := range w.Digests {

@@ -8,15 +8,15 @@ import (
 	"instep/internal/catalog"
 )
 
-// findMarker reads the marker file. If that is missing, but .instep has the catalog of a
-// mirror, findMarker makes the marker anew from the catalog.
+// findMarker reads the marker file. If the file is missing, but .instep has the catalog
+// of a mirror, findMarker makes a new marker from the catalog.
 func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // not an error here, since creating a mirror in this directory would report it
+		return mark, false, nil // creating a mirror in this directory will report the error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -32,15 +32,15 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // a catalog that names bytes belongs to a mirror with the layout Flat
+		mark.Layout = Flat // only a mirror with the layout Flat names bytes in its catalog
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check verifies the whole catalog if Options.Adopt allows to replace a damaged one. Some
-// damage is found only in this way.
+// check verifies the whole catalog if Options.Adopt allows replacing a damaged one.
+// Opening a catalog does not find every kind of damage.
 func (m *Mirror) check(ctx context.Context) error {
 	if !m.o.Adopt {
 		return nil
@@ -48,12 +48,12 @@ func (m *Mirror) check(ctx context.Context) error {
 	return m.cat.Check(ctx)
 }
 
-// beginsAnew reports whether the mirror gets a new catalog, after opening its catalog has
-// failed with err. With Options.Adopt, it does if the catalog is lost or damaged, or if
-// the catalog in .instep belongs to another mirror. The files in the directory are then
-// compared with the Source. Without Adopt, it gets a new catalog only if the creation of
-// the mirror was interrupted, so that nothing can be lost.
-func (m *Mirror) beginsAnew(err error) (bool, error) {
+// mayReplaceCatalog reports whether the mirror gets a new catalog after opening its
+// catalog has failed with err. With Options.Adopt, it does if the catalog is lost or
+// damaged, or if the catalog in .instep belongs to another mirror; the files are then
+// compared with the Source. Without Adopt, it does only if the creation of the mirror was
+// interrupted, so that nothing can be lost.
+func (m *Mirror) mayReplaceCatalog(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
 	switch {
@@ -64,7 +64,7 @@ func (m *Mirror) beginsAnew(err error) (bool, error) {
 	case !lost || m.inside != ours:
 		return false, nil
 	}
-	name, err := m.disk.stranger()
+	name, err := m.disk.foreignFile()
 	return name == "", err
 }
 

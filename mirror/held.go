@@ -12,8 +12,6 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf converts the record of a resource in the catalog to a destination.Held. It
-// converts the zero value to the zero value.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := heldState(r)
 	if r.Due == "" {
@@ -24,7 +22,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf, but does not set the field Wanted.
+// heldState is like heldOf, but does not set Held.Wanted, which may fail to decode.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -36,8 +34,7 @@ func heldState(r *catalog.Resource) destination.Held {
 	return h
 }
 
-// wanted is the JSON form in which the catalog stores the field Wanted of a
-// destination.Held.
+// wanted is the JSON form in which the catalog stores destination.Held.Wanted.
 type wanted struct {
 	LastMod   resourcesync.Datetime `json:"lastmod,omitzero"`
 	Length    resourcesync.Length   `json:"length,omitzero"`
@@ -56,10 +53,9 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// wantedOf returns what to fetch if the stored bytes of a resource are lost: the last
-// statement of the Source about the resource, as JSON. It omits digests that only the
-// mirror has computed, because a Source that gives no digest may send other bytes each
-// time.
+// wantedOf returns the last statement of the Source about a resource, as JSON, from which
+// the resource can be fetched again. It omits digests that only the mirror has computed,
+// because a Source that states no digest may send other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -86,13 +82,12 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 	}, nil
 }
 
-// micros rounds a time down to whole microseconds, the unit in which the catalog stores
-// times.
+// micros rounds a time down to microseconds, the unit in which the catalog stores times.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs compares the length and digests of some bytes with those that w states. It
-// describes the first difference, or returns "" if there is none. proof reports whether w
-// states a length or digest that could be compared.
+// differs compares the given length and digests with those that w states. how describes
+// the first difference; "" if there is none. proof reports whether w states a length or
+// digest that could be compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

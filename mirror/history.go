@@ -23,28 +23,26 @@ import (
 // earlier states until Release is called.
 const KeptSet = "instep:kept"
 
-// FoundSet is the name of a set that belongs to the mirror and not to the Source. It is
-// for a mirror that was created in a directory with files (Options.Adopt), and has the
-// files that were in the way of resources and were moved to the trash. OpenVersion reads
-// them. Revert does not bring them back, since they were no resources.
+// FoundSet is the name of a set that belongs to the mirror and not to the Source. It has
+// the files that Options.Adopt has moved to the trash because they were at the paths of
+// resources. OpenVersion reads such a file. Revert does not restore it, since it was no
+// resource.
 const FoundSet = "instep:found"
 
-// ErrFound is the reason that Revert gives for a file that it does not bring back, because
-// the file was in the directory before the mirror was (FoundSet).
+// ErrFound is the reason why Revert does not restore a file of FoundSet.
 var ErrFound = errors.New("the file was not a resource of the mirror")
 
 // Version is one state of a resource in a set: the present state, or an earlier one.
 type Version struct {
-	// SetURI is the URI of the set's Capability List, or one of the names KeptSet and
-	// FoundSet.
+	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
 	SetURI string
-	// Held is the resource in this state, without its fields Due and Wanted and the times
-	// of evidence.
+	// Held describes the resource in this state. Due, Wanted and the times of evidence are
+	// not set.
 	destination.Held
 
-	// Since and Until are the times at which the state began and ended, by the clock of
-	// the mirror. Since is zero if that time is unknown. Until is zero for the present
-	// state.
+	// Since and Until are the times at which the state began and ended, by the clock of the
+	// mirror. Since is zero if the state began at an unknown time. Until is zero for the
+	// present state.
 	Since, Until time.Time
 	// Kept is the path to which the bytes were moved when the state ended; "" if they were
 	// not moved.
@@ -52,14 +50,15 @@ type Version struct {
 	// Why says which change ended the state: Updated or Deleted. It is "" for the present
 	// state.
 	Why resourcesync.Change
-	// Began and Ended are the numbers of the runs in which the state began and ended.
-	// Began is 0 if the number is unknown; Ended is also 0 for the present state.
+	// Began and Ended are the numbers of the runs in which the state began and ended. Began
+	// is 0 if that run is unknown. Ended is 0 for the present state or if that run is
+	// unknown.
 	Began, Ended int64
 
 	past      bool // whether the state has ended
-	overtaken bool // whether a later run has changed the resource again
+	overtaken bool // whether a run after the one to undo has changed the resource again
 	set       catalog.SetID
-	remainder string // the Remainder of the resource, as the catalog stores it
+	remainder string // Held.Remainder as the catalog stores it
 }
 
 // Present reports whether the state has not ended.
@@ -76,14 +75,13 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 // Run is one command that changed a mirror. A long-running command can be divided into
 // several Runs by BeginRun.
 type Run struct {
-	ID                        int64     // the number of the run, which is greater than those of earlier runs; 0 as long as the run has changed nothing
+	ID                        int64     // the number of the run, greater than those of earlier runs; 0 as long as the run has changed nothing
 	Begun                     time.Time // the time at which the run began, by the clock of the mirror
-	What                      string    // command line
+	What                      string    // the command line of the run
 	Created, Updated, Deleted int64     // the numbers of resources that the run created, updated and deleted; a resource counts once for each of its sets
 }
 
-// ErrNoVersion means that the mirror does not have the requested state, or has removed
-// it.
+// ErrNoVersion means that the mirror never had the requested state, or has removed it.
 var ErrNoVersion = errors.New("the mirror has no such state")
 
 func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error) {
@@ -114,8 +112,6 @@ func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// labelled converts states from the catalog to Versions, which have the names of the
-// sets.
 func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if m.cat == nil {
@@ -148,7 +144,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		return name, nil
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // a shell may have completed the name to a path that begins with that of the mirror
+		name = below // name is a path that begins with the directory of the mirror, as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -189,11 +185,12 @@ func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, 
 }
 
 // AsOf yields, for each resource that was a member of the set at the given moment, the
-// state that it had then. It yields them in ascending order of [resourcesync.KeyOf] the
-// URIs. Some may be missing if the moment is before the one that Known returns.
+// state that it had then. It yields them in ascending order of the keys of their URIs
+// ([resourcesync.KeyOf]). Some may be missing if the moment is before the one that Known
+// returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		id, err := m.set(ctx, set)
+		id, err := m.setID(ctx, set)
 		if err != nil {
 			yield(Version{}, err)
 		}
@@ -204,8 +201,8 @@ func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Se
 	}
 }
 
-// Known returns the first moment for which the mirror has the states of all resources;
-// false if there is none. It also has them for all later moments.
+// Known returns the earliest moment from which on the mirror has all states of all
+// resources; false if there is none.
 func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -294,8 +291,8 @@ func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, er
 	return nil, fmt.Errorf("the bytes that %q had until %s no longer exist: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
 }
 
-// places yields the paths at which the bytes of a state may be: the path Kept, and the
-// paths of other states and resources with the same SHA-256.
+// places yields the paths at which the bytes of a state may be: v.Kept, and the paths of
+// other states and resources with the same SHA-256.
 func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.Kept != "" && !yield(v.Kept, nil) {

@@ -16,35 +16,35 @@ import (
 	"instep/resourcesync"
 )
 
-// publishersKey is the path of a directory with one file for each publication that reads
-// the log of the mirror's changes. While the directory exists, each commit also writes
-// the log.
+// publishersKey is a directory in which each publication that reads the log of the
+// mirror's changes has one file. Commits write the log only while the directory exists.
 const publishersKey = ours + "/publishers"
 
 const (
 	maxPublisher  = 4096           // largest size of a publication's file, in bytes
-	maxPublishers = 1000           // the largest number of these files that are read
-	touchEvery    = 24 * time.Hour // the interval after which a publication writes its file even if it has read nothing new from the log
+	maxPublishers = 1000           // the largest number of publications whose files are read
+	touchEvery    = 24 * time.Hour // the age at which a publication's file is written again even if the publication has read nothing new
 )
 
-// publisher is the content of the file that a publication writes when it registers.
+// publisher is the content of a publication's file.
 type publisher struct {
-	Read int64     `json:"read"` // the number of the last change in the log that the publication has read
+	Read int64     `json:"read"` // the number of the last change that the publication has read
 	Seen time.Time `json:"seen"` // the time at which the publication last registered
 }
 
 // Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. From then on, commits of the mirror write the log, and the mirror keeps
-// all changes whose numbers are greater than the given number, up to which the
-// publication has read. If the publication does not register again for some time, the
-// mirror forgets it (Mirror.TrimLog). Register needs no lock, since each publication
-// replaces only its own file. Two publications must not have the same name.
+// directory dir. read is the number of the last change that the publication has read.
+// From then on, commits of the mirror write the log, and the mirror keeps all later
+// changes. If the publication does not register again for some time, the mirror forgets
+// it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its
+// own file. Two publications must not have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
 		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// The directory for temporary files is not shared with other publications.
+	// Publications do not share a directory for temporary files, since Clean removes those
+	// of all others.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -67,8 +67,8 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	return err
 }
 
-// readPublisher reads the file of a publication. It returns false if the file is missing
-// or damaged. The caller then assumes that the publication has read nothing of the log.
+// readPublisher returns false if the file of the publication is missing or damaged. Such
+// a publication counts as one that has read nothing of the log.
 func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publisher, ok bool, err error) {
 	text, err := blob.ReadAll(ctx, files, key, maxPublisher)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,6 @@ func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publis
 	return p, json.Unmarshal(text, &p) == nil, nil
 }
 
-// published reports whether commits have to write the log because a publication has
-// registered.
 func (m *Mirror) published() (bool, error) {
 	k, err := m.disk.lstat(publishersKey)
 	return k != absent, err
@@ -107,15 +105,15 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // no publication remains, and forgetPublishers has removed the directory
+	if err == nil && !is { // forgetPublishers has removed the last publication, and the directory with it
 		err = m.own.CutLog(ctx)
 	}
 	return err
 }
 
 // forgetPublishers removes publications that have not registered for the duration forget.
-// Of the remaining ones, it finds the one that has read the fewest changes of the log,
-// and returns the number of the last change that this one has read; -1 if none remains.
+// It returns the number of the last change that all remaining publications have read; -1
+// if none remains.
 func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {
@@ -168,7 +166,7 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
 		var err error
-		if ids[i], err = m.set(ctx, set); err != nil {
+		if ids[i], err = m.setID(ctx, set); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ import (
 
 // Errors that methods return, for errors.Is.
 var (
-	// ErrNotEmpty is returned by Open if the directory for a new mirror has files.
+	// ErrNotEmpty is returned by Open if the directory for a new mirror already has files.
 	ErrNotEmpty = errors.New("the directory is not empty and has no mirror")
 	// ErrWrongStore is returned by Open if a directory and a catalog do not belong
 	// together, or if a directory that should have a mirror has none, for example because
@@ -69,10 +69,10 @@ var (
 // names that process if it is known.
 type LockedError = flock.LockedError
 
-// WrongSourceError is returned by Bind if the mirror is that of another Source.
+// WrongSourceError is returned by Bind for another Source than the one that is mirrored.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
-	What            string // which URI differs: "Source" or "origin"
+	What            string // the URI that differs: "Source" or "origin"
 	Recorded, Given string // the URI that the mirror has recorded, and the one given to Bind
 }
 
@@ -83,44 +83,43 @@ func (e *WrongSourceError) Error() string {
 // Mirror is an open mirror. Its methods are safe for concurrent use.
 type Mirror struct {
 	o        Options
-	aside    string // the path to which an unusable catalog was moved; "" if none was moved
-	inside   string // the path of the state directory relative to the mirror's directory: "." if they are the same, "" if it is elsewhere
+	aside    string // the path to which Open has moved an unusable catalog; "" if it has moved none
+	inside   string // the path of the state directory relative to the mirror: "." if they are the same, "" if the state is elsewhere
 	readOnly bool
 	names    *fileNames // rules for the names of files
-	marker   marker     // the content of the marker file, possibly before the last change; zero if the mirror was opened read-only
+	marker   marker     // the last marker that was read or written; zero if the mirror was opened read-only
 	disk     *disk
 	stores
 	bucket blob.Bucket                 // stores the bytes of resources under their paths
 	files  blob.Bucket                 // the files in the directory; the same as bucket in the layout Tree
-	flat   *flat                       // the value of bucket in the layout Flat; nil in the layout Tree
+	flat   *flat                       // the same as bucket in the layout Flat; nil in the layout Tree
 	docs   *documents                  // the cache of the Source's documents; nil if there is no mirror
 	clean  func(context.Context) error // removes the temporary files of the bucket
-	close  []func() error              // the functions that Close calls, in reverse order
+	close  []func() error              // functions that Close calls, the last one first
 
 	claims claims
-	taken  atomic.Int64 // the number of files that did not belong to the mirror before, and became files of resources
+	taken  atomic.Int64 // counts the files for Taken
 
-	commit chan struct{} // a lock, held while a batch is committed, that also guards the fields below
-	undone bool          // whether intents (recorded plans to change files) of an interrupted commit may remain
-	run    catalog.Run   // the run to which the next commits belong
+	commit chan struct{} // a lock, held while a batch is committed, which also guards undone and run
+	undone bool          // whether an interrupted commit may have left intents, which are recorded plans to change files
+	run    catalog.Run   // the run to which the next commit belongs
 
 	mu   sync.Mutex // guards the rest
-	home origin     // zero before Bind
+	home origin     // the origin of the Source; zero before Bind
 	sets map[string]catalog.SetID
 }
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting is the name of the setting that stores the origin of the Source. The URI
-// of the Source is stored in catalog.MirrorSetting. Both together bind the mirror to a
-// Source.
+// originSetting is the setting with the origin of the Source. With the URI of the Source,
+// in catalog.MirrorSetting, it binds the mirror to the Source.
 const originSetting = "origin"
 
 // Bind implements destination.Mirror. The first call records the URI of the Source and
-// its origin. Later calls return a *WrongSourceError if they are given another Source. A
-// Source with another URI is accepted as the same one if the mirror already has one of
-// the given sets or, while the mirror has no sets, if the origin is the same. If the
-// mirror is open read-only, Bind records nothing.
+// its origin. Later calls return a *WrongSourceError for another Source. A Source with a
+// new URI counts as the same if the mirror already has one of the given sets or, while
+// the mirror has no sets, if the origin is the same. In a read-only mirror Bind records
+// nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -178,9 +177,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	return bound, nil
 }
 
-// load reads the origin of the Source from the catalog. There is none before the first
-// call of Bind.
-func (m *Mirror) load(ctx context.Context) (err error) {
+func (m *Mirror) loadOrigin(ctx context.Context) (err error) {
 	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
 		return err
@@ -201,8 +198,8 @@ func (m *Mirror) segments(uri string) ([]segment, error) {
 	return m.names.segments(home, uri)
 }
 
-// set returns the ID of a set; 0 if the mirror has no such set.
-func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
+// setID returns 0 if the mirror has no such set.
+func (m *Mirror) setID(ctx context.Context, name string) (catalog.SetID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if id, ok := m.sets[name]; ok || m.cat == nil {
@@ -215,9 +212,9 @@ func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	return m.sets[name], err
 }
 
-// makeSet returns the ID of a set, and creates the set if it does not exist.
+// makeSet creates the set if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
-	id, err := m.set(ctx, name)
+	id, err := m.setID(ctx, name)
 	if err != nil || id != 0 {
 		return id, err
 	}
@@ -233,7 +230,7 @@ func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error
 // Lookup implements destination.Mirror.
 func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]destination.Held, error) {
 	all := make([]destination.Held, len(uris))
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || m.cat == nil {
 		return all, err
 	}
@@ -262,8 +259,8 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	return all, nil
 }
 
-// row returns the record of a resource in the catalog, with its membership in the given
-// set; the zero Resource if there is none.
+// row returns the record of a resource with its membership in the given set; the zero
+// Resource if there is no record.
 func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error) {
 	if m.cat == nil {
 		return catalog.Resource{}, nil
@@ -319,7 +316,7 @@ func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held
 
 func (m *Mirror) list(ctx context.Context, set string, rows func(catalog.SetID) iter.Seq2[catalog.Resource, error]) iter.Seq2[destination.Held, error] {
 	return func(yield func(destination.Held, error) bool) {
-		id, err := m.set(ctx, set)
+		id, err := m.setID(ctx, set)
 		if err != nil {
 			yield(destination.Held{}, err)
 		}
@@ -340,7 +337,7 @@ func (m *Mirror) list(ctx context.Context, set string, rows func(catalog.SetID) 
 
 // Count implements destination.Mirror.
 func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return 0, err
 	}
@@ -350,7 +347,7 @@ func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
 
 // Cursor implements destination.Mirror.
 func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, ok bool, err error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return c, false, err
 	}
@@ -370,7 +367,7 @@ func (m *Mirror) cursorOf(ctx context.Context, id catalog.SetID) (c destination.
 
 // Losses implements destination.Mirror.
 func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return destination.Losses{}, err
 	}
@@ -378,7 +375,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // without a window so far, as for a set that was never in sync, a window begins now
+	if !ok { // losses of this set were never counted, as before its first complete run: counting begins with the present members
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}

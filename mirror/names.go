@@ -11,30 +11,31 @@ import (
 	"instep/internal/catalog"
 )
 
-// fileNames has the rules for the names of files in a mirror: which names its file system
+// fileNames has the rules for the names of files in a mirror: which names the file system
 // accepts, and which it treats as the same. Tests on the file system determine the rules
 // when the mirror is created, and the marker stores them. They change only if the mirror
 // is copied to another file system.
-//
-// A file has the same name as in its URL wherever these rules allow it. So a web server
-// for the directory serves the resources under the paths of their URLs. A nil *fileNames
-// is used by a mirror with the layout Flat, and by one that was created before rules were
-// stored. It makes names that every common file system accepts and distinguishes.
+// A file has the same name as in its URL wherever the rules allow it, so that a web
+// server for the directory serves the resources under the paths of their URLs. A nil
+// *fileNames makes names that every common file system accepts and distinguishes. A
+// mirror has no rules if its layout is Flat or if it was created before rules were
+// stored.
 type fileNames struct {
 	Refused string `json:"refused"`           // the printable ASCII characters that are not allowed in a name
 	Ends    string `json:"ends"`              // the characters that are not allowed at the end of a name
-	Longest int    `json:"longest"`           // the length of the longest name that is allowed, in bytes
-	Case    bool   `json:"case,omitempty"`    // whether names that differ only in case are the same
-	Form    bool   `json:"form,omitempty"`    // whether names that differ only in Unicode form or invisible characters are the same
-	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or uses the device instead of a file
+	Longest int    `json:"longest"`           // the largest length of a name, in bytes
+	Case    bool   `json:"case,omitempty"`    // whether the file system treats names that differ only in case as the same
+	Form    bool   `json:"form,omitempty"`    // whether the file system treats names that differ only in Unicode form or invisible characters as the same
+	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or opens the device instead of a file
 }
 
-// sound reports whether these rules can be those of a file system. They cannot if the
-// file with the rules is damaged.
-func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
+// valid returns false for rules that no file system can have, which come from a damaged
+// file.
+func (n *fileNames) valid() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// and returns rules for two file systems: for names that both accept and distinguish.
-func (n *fileNames) and(other *fileNames) *fileNames {
+// combinedWith returns rules for names that both of two file systems accept and
+// distinguish.
+func (n *fileNames) combinedWith(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
 	both.Longest = min(n.Longest, other.Longest)
@@ -48,13 +49,13 @@ func union(a, b string) string {
 	return string(slices.Compact(all))
 }
 
-// folds reports whether the file system may treat two names as the same although they are
-// spelled differently.
+// folds reports whether the file system may treat names with different spellings as the
+// same.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
 // key returns a text that is equal for all paths that the file system treats as the same.
-// If the file system ignores upper and lower case, key also ignores the Unicode form of
-// the names, since some characters become equal only if both are changed.
+// If the file system ignores case, key also ignores the Unicode form, since some
+// characters become equal only if both are changed.
 func (n *fileNames) key(path string) string {
 	switch {
 	case n == nil || n.Case:
@@ -65,7 +66,7 @@ func (n *fileNames) key(path string) string {
 	return path
 }
 
-// longest returns the largest length of a name before a hash is added to it.
+// longest returns the largest length in bytes of a name without a hash.
 func (n *fileNames) longest() int {
 	if n == nil {
 		return maxBase
@@ -73,10 +74,10 @@ func (n *fileNames) longest() int {
 	return n.Longest
 }
 
-// takes reports whether the file system accepts the names in a path. The path may come
-// from a mirror on another file system. takes does not check for names that the mirror
+// accepts reports whether the file system accepts the names in a path, which may come
+// from a mirror on another file system. It does not check for names that the mirror
 // reserves for itself.
-func (n *fileNames) takes(path string) bool {
+func (n *fileNames) accepts(path string) bool {
 	if n == nil {
 		return true
 	}
@@ -95,19 +96,19 @@ func (n *fileNames) takes(path string) bool {
 
 // escape returns the file name for one segment of a URI. It escapes bytes that the file
 // system refuses or drops, that would hide the file, or that have a meaning for the
-// mirror. It also escapes the first byte if the string lead contains it, and every byte
-// that the string also contains. It does not escape %: if this makes the file names of
-// two URIs equal, one of them gets a hash.
-func (n *fileNames) escape(s, lead, also string) string {
+// mirror. It also escapes the first byte if lead contains it, and every byte that extra
+// contains. It does not escape %: if the file names of two URIs then are equal, one of
+// them gets a hash.
+func (n *fileNames) escape(s, lead, extra string) string {
 	switch {
 	case n == nil:
-		return escapeSegment(s, lead, also)
+		return escapeSegment(s, lead, extra)
 	case s == "":
 		return emptyName
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // the offsets of bytes that are escaped because they are at the start or end
+	var at []int // offsets of bytes to escape because they are at the start or end of the name
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}
@@ -120,14 +121,15 @@ func (n *fileNames) escape(s, lead, also string) string {
 		}
 	}
 	return escape(s, at, func(r rune, size int) bool {
-		return n.refuses(r, size) || r < utf8.RuneSelf && strings.ContainsRune(also, r)
+		return n.refuses(r, size) || r < utf8.RuneSelf && strings.ContainsRune(extra, r)
 	})
 }
 
-// reserved reports whether a name has a special meaning for the system or for the mirror.
+// reserved reports whether a name has a special meaning for the operating system or for
+// the mirror.
 func (n *fileNames) reserved(s string) bool { return isCatalog(s) || n.Devices && isDevice(s) }
 
-// refuses reports whether a rune is not allowed in a name: a control character, a
+// refuses reports whether a name must not contain a rune: a control character, a
 // character that the file system refuses or, if the file system treats some different
 // names as the same, a character that it may ignore.
 func (n *fileNames) refuses(r rune, size int) bool {
@@ -140,11 +142,11 @@ func (n *fileNames) refuses(r rune, size int) bool {
 	return n.folds() && unsafeRune(r, size)
 }
 
-// maxExtension is the largest length of an extension, including its dot.
+// maxExtension is the largest length of an extension with its dot, in bytes.
 const maxExtension = 12
 
-// extension returns the end of a name from its last dot on, if only letters and digits
-// follow the dot; otherwise "". Programs recognise the type of a file by its extension.
+// extension returns the end of a name from its last dot on, by which programs recognise
+// the type of the file. It returns "" if anything but letters and digits follows the dot.
 func extension(s string) string {
 	i := strings.LastIndexByte(s, '.')
 	if i <= 0 || i == len(s)-1 || len(s)-i > maxExtension {

@@ -76,7 +76,7 @@ func TestAFileHasTheNameOfItsURLWhereTheFileSystemTakesIt(t *testing.T) {
 				t.Errorf("%s: %v", c.rest, err)
 				continue
 			}
-			if got := natural(segments); got != want {
+			if got := unhashedPath(segments); got != want {
 				t.Errorf("path of %q by %+v\n got %q\nwant %q", c.rest, *n, got, want)
 			}
 		}

@@ -58,25 +58,24 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // makes older programs refuse a mirror with the layout Flat, which they do not know
-	namesFormat  = 3 // makes older programs refuse a mirror with rules for file names, which they do not know
+	flatFormat   = 2 // the format of a mirror with the layout Flat, so that programs that do not know Flat refuse the mirror
+	namesFormat  = 3 // the format of a mirror with rules for file names, so that programs that do not know rules refuse the mirror
 	maxMarker    = 4096
 )
 
-// marker is the content of the marker file, which connects the directory of a mirror with
-// its catalog.
+// marker is the content of the marker file, which names the catalog of the mirror.
 type marker struct {
 	Format  int       `json:"format"`
 	UUID    string    `json:"uuid"`             // the UUID of the catalog that belongs to this directory
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
-	// Names are the rules for the names of files; nil if the mirror has none.
+	// Names has the rules for file names; nil if the mirror has none.
 	Names *fileNames `json:"names,omitempty"`
-	// Where identifies the file system for which the rules in Names were determined
-	// (durable.Where).
+	// Where identifies (see durable.Where) the file system to which the rules in Names
+	// belong.
 	Where string `json:"where,omitempty"`
 
-	lost bool // whether the marker file was missing, so that the marker was made anew from the catalog
+	lost bool // whether the marker was made from the catalog because its file was missing
 }
 
 func (o *Options) state() string {
@@ -90,10 +89,11 @@ func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
 // Open opens and locks a mirror and its state. It returns a *LockedError if another
 // process has the mirror open. It completes or undoes the work of an interrupted run. If
-// there is no mirror and o.Create is set, Open creates one. The directory must then be
-// empty, or Open returns ErrNotEmpty, unless o.Adopt is set. Without o.Create, or if the
-// catalog belongs to another mirror or to a publication, Open returns ErrWrongStore and
-// writes nothing. The caller closes the Mirror.
+// there is no mirror, Open creates one if o.Create is set, and otherwise returns
+// ErrWrongStore. The directory for a new mirror must be empty, or Open returns
+// ErrNotEmpty, unless o.Adopt is set. If the catalog belongs to another mirror or to a
+// publication, Open returns ErrWrongStore and writes nothing. The caller closes the
+// Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(o)
 	defer func() {
@@ -112,11 +112,11 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 		return nil, err
 	}
 	if !found {
-		if err := m.prepare(ctx); err != nil {
+		if err := m.makeDirs(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.acquire(); err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
 	if err := m.openCatalog(ctx, mark); err != nil {
@@ -142,7 +142,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		return nil, err
 	}
 	if err := m.openDir(); errors.Is(err, fs.ErrNotExist) {
-		return m, m.unused(ctx)
+		return m, m.checkUnused(ctx)
 	} else if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		return nil, err
 	}
 	if !found {
-		return m, m.mayCreate(ctx)
+		return m, m.checkCreate(ctx)
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), mark.UUID, m.o.Now)
 	if err == nil {
@@ -160,7 +160,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		err = m.check(ctx)
 	}
 	if err != nil {
-		anew, looked := m.beginsAnew(err)
+		anew, looked := m.mayReplaceCatalog(err)
 		if !anew || looked != nil {
 			return nil, errors.Join(looked, m.wrongCatalog(err))
 		}
@@ -202,12 +202,12 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory. If it does not exist and a mirror may be created there,
-// findDir creates it.
+// findDir opens the directory, and creates it first if it is missing and a mirror may be
+// created there.
 func (m *Mirror) findDir(ctx context.Context) error {
 	err := m.openDir()
 	if errors.Is(err, fs.ErrNotExist) && m.o.Create {
-		if err := m.unused(ctx); err != nil {
+		if err := m.checkUnused(ctx); err != nil {
 			return err
 		}
 		if err := makeDir(m.o.Dir, dirMode); err != nil {
@@ -222,7 +222,7 @@ func (m *Mirror) findDir(ctx context.Context) error {
 }
 
 func (m *Mirror) openDir() (err error) {
-	if m.o.Layout.kept().format() == 0 {
+	if m.o.Layout.inMarker().format() == 0 {
 		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, m.o.Layout)
 	}
 	if m.disk, err = openDisk(m.o.Dir); err != nil {
@@ -256,8 +256,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	if err != nil {
 		return mark, false, err
 	}
-	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" || mark.Names != nil && !mark.Names.sound() {
-		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
+	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" || mark.Names != nil && !mark.Names.valid() {
+		return mark, false, fmt.Errorf("%w: the marker %q is damaged: %.80q", ErrWrongStore, markerKey, text)
 	}
 	if mark.Format != mark.format() {
 		return mark, false, fmt.Errorf("%w: the marker has format %d, but this program knows only formats up to %d: use a newer version", ErrWrongStore, mark.Format, namesFormat)
@@ -265,31 +265,31 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	return mark, true, nil
 }
 
-// mayCreate returns an error if no mirror may be created in the directory. The caller has
-// found no marker there.
-func (m *Mirror) mayCreate(ctx context.Context) error {
+// checkCreate returns an error if no mirror may be created in the directory, in which the
+// caller has found no marker.
+func (m *Mirror) checkCreate(ctx context.Context) error {
 	if !m.o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
 	}
-	if err := m.unused(ctx); err != nil {
+	if err := m.checkUnused(ctx); err != nil {
 		return err
 	}
-	name, err := m.disk.stranger()
+	name, err := m.disk.foreignFile()
 	if err == nil && name != "" && !m.o.Adopt {
 		err = fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
 	return err
 }
 
-// unused is called before a new catalog is created. It returns an error if the path of
-// the new catalog already has one that belongs to another mirror or to a publication.
-func (m *Mirror) unused(ctx context.Context) (err error) {
+// checkUnused returns an error if the path for a new catalog already has the catalog of
+// another mirror or of a publication.
+func (m *Mirror) checkUnused(ctx context.Context) (err error) {
 	path := m.o.catalog()
 	c, err := catalog.OpenReadOnly(ctx, path, "", m.o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // it is unknown whether this catalog belongs to another mirror, so a new mirror must not use it
+	case errors.Is(err, catalog.ErrOlderSchema): // this catalog may belong to another mirror, so a new mirror must not use it
 		return fmt.Errorf("%w: the directory has no marker file, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
@@ -309,11 +309,11 @@ func (m *Mirror) unused(ctx context.Context) (err error) {
 	return err
 }
 
-// prepare creates the directories of a new mirror, or returns an error if none may be
-// created here.
-func (m *Mirror) prepare(ctx context.Context) error {
-	if err := m.mayCreate(ctx); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // with a marker, another run has just created the mirror, and acquire or openCatalog decides what to do
+// makeDirs creates the directories of a new mirror, or returns an error if no mirror may
+// be created here.
+func (m *Mirror) makeDirs(ctx context.Context) error {
+	if err := m.checkCreate(ctx); err != nil {
+		if _, made, _ := m.readMarker(ctx); !made { // if there is a marker now, another run has just created the mirror
 			return err
 		}
 	}
@@ -323,54 +323,54 @@ func (m *Mirror) prepare(ctx context.Context) error {
 	return makeDir(m.o.state(), oursMode)
 }
 
-// acquire locks the mirror and its state, so that no other process uses the state for
-// another directory or a publication. It also locks the directory itself, since somebody
-// may remove the lock file while the mirror is open.
-func (m *Mirror) acquire() error {
-	if err := m.disk.ownDirectory(); err != nil {
+// lock locks the mirror and its state, so that no other process uses the state for
+// another directory or a publication. It also locks the directory itself, since the lock
+// file may be removed while the mirror is open.
+func (m *Mirror) lock() error {
+	if err := m.disk.checkOwnDirectory(); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Acquire(filepath.Join(m.o.Dir, ours, lockName))); err != nil {
+	if err := m.addLock(flock.Acquire(filepath.Join(m.o.Dir, ours, lockName))); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Dir(m.o.Dir)); err != nil {
+	if err := m.addLock(flock.Dir(m.o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(); err != nil { // checked again, since somebody may have created the directory after the first check
+	if err := m.findState(); err != nil { // checked again, since somebody may have created the state directory after the first check
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if m.o.Create && m.o.Adopt { // the directory is needed for the lock, and perhaps for a new catalog
+		if m.o.Create && m.o.Adopt { // the lock file, and perhaps a new catalog, needs the directory
 			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
 		}
-		return m.wrongCatalog(m.hold(flock.Acquire(filepath.Join(m.o.state(), lockName))))
+		return m.wrongCatalog(m.addLock(flock.Acquire(filepath.Join(m.o.state(), lockName))))
 	}
-	return m.wrongCatalog(m.hold(flock.Dir(m.o.state()))) // locks the directory itself, since a lock file in it could have the path of a resource
+	return m.wrongCatalog(m.addLock(flock.Dir(m.o.state()))) // the path of a lock file in the directory could be that of a resource, so the directory itself is locked
 }
 
-func (m *Mirror) hold(l *flock.Lock, err error) error {
+func (m *Mirror) addLock(l *flock.Lock, err error) error {
 	if err == nil {
 		m.close = append(m.close, l.Release)
 	}
 	return err
 }
 
-// openCatalog opens the catalog that belongs to the given marker. It creates a new
-// catalog if there is no marker, or if the catalog cannot be used and may be replaced.
+// openCatalog opens the catalog that the marker names. It creates a new catalog if there
+// is no marker, or if mayReplaceCatalog allows to replace the catalog.
 func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
-	if mark.UUID == "" { // read once more, since another run may have created the mirror before this run had the lock
+	if mark.UUID == "" { // read again, since another run may have created the mirror before this run had the lock
 		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
 	}
 	if mark.UUID != "" {
 		err = m.openOld(ctx, mark)
-		anew, looked := m.beginsAnew(err)
+		anew, looked := m.mayReplaceCatalog(err)
 		if err == nil || !anew || looked != nil {
 			return errors.Join(looked, m.wrongCatalog(err))
 		}
@@ -378,10 +378,10 @@ func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
 			return err
 		}
 	} else {
-		if err := m.unused(ctx); err != nil { // checked once more, since only now no other process can use the state
+		if err := m.checkUnused(ctx); err != nil { // checked again, since other processes could use the state until it was locked
 			return err
 		}
-		mark.Layout = m.o.Layout.kept()
+		mark.Layout = m.o.Layout.inMarker()
 	}
 	return m.openNew(ctx, mark.Layout)
 }
@@ -402,7 +402,7 @@ func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // in the layout Tree, placeAnew writes the marker later, because it determines the rules for file names
+	if mark.lost && mark.Layout == Flat { // in the layout Tree, adaptNames writes the marker, because it has to determine the rules for file names first
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -427,25 +427,24 @@ func (m *Mirror) openNew(ctx context.Context, layout Layout) (err error) {
 		}
 		m.useNames(found)
 	}
-	if err := m.mark(ctx, layout); err != nil {
+	if err := m.createMarker(ctx, layout); err != nil {
 		return err
 	}
 	return m.begin(ctx, layout)
 }
 
 func (m *Mirror) begin(ctx context.Context, layout Layout) error {
-	if err := m.arrange(layout); err != nil {
+	if err := m.useLayout(layout); err != nil {
 		return err
 	}
 	if err := m.openDocuments(); err != nil {
 		return err
 	}
-	return m.load(ctx)
+	return m.loadOrigin(ctx)
 }
 
-// wrongCatalog extends the error for a catalog that is missing or belongs to another
-// mirror: it adds ErrWrongStore, which says that the directory is not that of the mirror.
-// It returns other errors unchanged.
+// wrongCatalog adds ErrWrongStore to an error that says that the catalog is missing or
+// belongs to another mirror. It returns other errors unchanged.
 func (m *Mirror) wrongCatalog(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -456,10 +455,10 @@ func (m *Mirror) wrongCatalog(err error) error {
 	return err
 }
 
-// mark writes the marker file, which is the last step of creating a mirror. Before that
-// it gives the catalog a new UUID: an empty catalog may come from an interrupted
-// creation, and the marker of another directory may refer to it by the old UUID.
-func (m *Mirror) mark(ctx context.Context, layout Layout) error {
+// createMarker writes the marker file, which is the last step of creating a mirror.
+// Before that it gives the catalog a new UUID: an empty catalog may come from an
+// interrupted creation, and the marker of another directory may still have the old UUID.
+func (m *Mirror) createMarker(ctx context.Context, layout Layout) error {
 	id, err := m.cat.NewUUID(ctx)
 	if err != nil {
 		return err
@@ -470,8 +469,7 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	return m.writeMarker(ctx, mark)
 }
 
-// format returns the number of the format of a marker with these fields; 0 if the layout
-// is unknown.
+// format returns the number for marker.Format; 0 if the layout is unknown.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat
@@ -488,8 +486,7 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 	return err
 }
 
-// recover completes or undoes the work of an interrupted run, and removes the temporary
-// files that it left.
+// recover completes or undoes an interrupted run, and removes its temporary files.
 func (m *Mirror) recover(ctx context.Context) error {
 	m.own.LogIf(m.published)
 	if err := m.clean(ctx); err != nil {
@@ -498,7 +495,7 @@ func (m *Mirror) recover(ctx context.Context) error {
 	if err := m.undo(ctx); err != nil {
 		return err
 	}
-	if err := m.placeAnew(ctx); err != nil {
+	if err := m.adaptNames(ctx); err != nil {
 		return fmt.Errorf("adapt the file names to the file system: %w", err)
 	}
 	if m.flat != nil {
@@ -506,7 +503,7 @@ func (m *Mirror) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.leaveState(ctx); err != nil {
+	if err := m.leaveStateDir(ctx); err != nil {
 		return fmt.Errorf("move resources out of the state directory: %w", err)
 	}
 	return m.sweepParts(ctx)

@@ -21,13 +21,13 @@ import (
 )
 
 // A part is the stored beginning of a transfer that can be continued after an
-// interruption. Parts are in the directory partsKey: the bytes in a file whose name is
-// the digest of the part's name, and the note (facts about the last checkpoint) in
-// another file beside it. A later run can use the bytes only up to the last checkpoint.
+// interruption. The directory partsKey has two files for each part: the received bytes,
+// and the note with facts about the last checkpoint. A later run can use the bytes only
+// up to that checkpoint.
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
-	maxNote    = 1 << 20 // largest size of a note in bytes
+	maxNote    = 1 << 20 // largest size of a part's note, in bytes
 	partAge    = 7 * 24 * time.Hour
 )
 
@@ -36,16 +36,16 @@ type part struct {
 	m    *Mirror
 	name string
 	key  string
-	f    *os.File // the open file; nil after the part was closed, discarded or put
+	f    *os.File // the file with the bytes; nil after the part was closed, discarded or put
 	size int64
 	note partNote
-	err  error // the error of the first write or sync that failed, after which the content of the file is unknown
+	err  error // the first error of a write or sync, after which the content of the file is unknown
 }
 
-// partNote is the note of a part in its file: facts about the last checkpoint.
+// partNote is the content of the file with a part's note.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // the number of bytes that were durable at the checkpoint
+	At   int64     `json:"at"` // the number of bytes of the part that were durable at the last checkpoint
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
@@ -57,15 +57,14 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. When the mirror is opened, it removes the bytes of a
-// part that were written after its last checkpoint, and it removes parts whose last
-// checkpoint is more than a week old.
+// Part implements transfer.Parts. Open removes parts that have no checkpoint, and those
+// whose last checkpoint is more than a week old.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
 	p := &part{m: m, name: name, key: partKey(name)}
-	if !m.claims.take(p.key, nil) {
+	if !m.claims.reserveMove(p.key, nil) {
 		return nil, fmt.Errorf("another transfer uses the stored beginning of %q", name)
 	}
 	if err := p.open(ctx); err != nil {
@@ -92,9 +91,8 @@ func (p *part) open(ctx context.Context) (err error) {
 	return p.dropNote(ctx)
 }
 
-// openPart opens the file of a part, and creates it if necessary. If somebody removes the
-// last other file in the directory at the same time, and the directory with it, openPart
-// tries again.
+// openPart creates the file if necessary. It tries again if the directory of the parts is
+// removed at the same time, as happens when its last file is removed.
 func (m *Mirror) openPart(key string) (*os.File, error) {
 	for {
 		if err := m.makePartsDir(); err != nil {
@@ -125,8 +123,7 @@ func (m *Mirror) makePartsDir() error {
 	return nil
 }
 
-// readNote returns the note (facts about the last checkpoint) of a stored beginning of a
-// transfer. It returns the zero note if the note is missing or damaged.
+// readNote returns the zero note if the note of a part is missing or damaged.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -142,7 +139,7 @@ func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err e
 
 // Write implements transfer.Part.
 func (p *part) Write(b []byte) (int, error) {
-	if err := p.usable(); err != nil {
+	if err := p.checkUsable(); err != nil {
 		return 0, err
 	}
 	n, err := p.f.WriteAt(b, p.size)
@@ -151,9 +148,9 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usable returns an error if the part cannot be used any more: it was closed, discarded
-// or put, or an error has made the content of its file unknown.
-func (p *part) usable() error {
+// checkUsable returns an error if the part was closed, discarded or put, or if an error
+// has made the content of its file unknown.
+func (p *part) checkUsable() error {
 	if p.f == nil {
 		return errPartEnded
 	}
@@ -176,7 +173,7 @@ func (p *part) Note() (string, int64) { return p.note.Note, p.note.At }
 
 // Checkpoint implements transfer.Part.
 func (p *part) Checkpoint(ctx context.Context, note string) error {
-	if err := p.usable(); err != nil {
+	if err := p.checkUsable(); err != nil {
 		return err
 	}
 	if p.err = p.f.Sync(); p.err != nil {
@@ -199,7 +196,7 @@ func (p *part) Checkpoint(ctx context.Context, note string) error {
 
 // Truncate implements transfer.Part.
 func (p *part) Truncate(n int64) error {
-	if err := p.usable(); err != nil {
+	if err := p.checkUsable(); err != nil {
 		return err
 	}
 	if n < 0 || n > p.size {
@@ -241,7 +238,7 @@ func (p *part) Discard() error {
 	return errors.Join(err, p.end())
 }
 
-// end closes the file of the part. Then another transfer can open the part.
+// end closes the file of the part, and allows another transfer to open the part.
 func (p *part) end() (err error) {
 	if p.f != nil {
 		err = p.f.Close()
@@ -257,7 +254,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	if !ok || p.m != b.m {
 		return 0, fmt.Errorf("put a part of %q: the part belongs to another mirror", w.URI)
 	}
-	if err := p.usable(); err != nil {
+	if err := p.checkUsable(); err != nil {
 		return 0, err
 	}
 	err := b.store(ctx, set, &w, verified, func() (*content, error) {
@@ -273,12 +270,11 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	}
 	f := p.f
 	p.f = nil
-	b.m.claims.pass(p.key, b)
+	b.m.claims.passTo(p.key, b)
 	return p.size, f.Close()
 }
 
-// sweepParts removes the stored beginnings of transfers that no later run can continue.
-// It must not be called while one of them is open.
+// sweepParts removes the parts that no later run can continue. No part may be open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
 	for infos, err := range spool.Batches(m.bucket.List(ctx, partsKey+"/"), chunkSize) {
 		if err != nil {
@@ -301,8 +297,8 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return nil
 }
 
-// keepsPart reports whether one of the files of a part, that with its bytes or that with
-// its note, can still be used to continue the transfer.
+// keepsPart reports whether a transfer can be continued with this file of a part, which
+// has either the bytes or the note.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)

@@ -18,21 +18,21 @@ import (
 	"instep/internal/catalog"
 )
 
-// Limits for URIs, and for the paths that are made from them. Lengths are in bytes.
+// Limits for URIs and for the paths that are made from them. Lengths are in bytes.
 const (
 	maxURI      = 8 << 10
-	maxName     = 255  // the longest name that every common file system accepts
-	maxBase     = 200  // the longest name before a hash is added to it
-	maxNatural  = 1000 // the longest path before hashes are added to its names
+	maxName     = 255  // the largest length of a name that every common file system accepts
+	maxBase     = 200  // the largest length of a name before a hash is added
+	maxNatural  = 1000 // the largest length of a path before hashes are added to its names
 	maxSegments = 64
-	maxPath     = 4000 // the longest path, with the hashes that were added to its names
+	maxPath     = 4000 // the largest length of a path with all hashes
 )
 
-// emptyName is the name of the file for an empty segment, as in "a//b" and "a/". The name
-// for any other segment is different, since there two hex digits follow each %.
+// emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
+// segment gets this name, since in other names two hex digits follow each %.
 const emptyName = "%index"
 
-// origin is the scheme, host and port of a URI. The port is never empty.
+// origin identifies a server. The port is never empty.
 type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
@@ -40,9 +40,9 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 // parts are the components of a URI that determine the path of its file in a mirror.
 type parts struct {
 	origin
-	path   string // the path of the URI, in its original spelling
-	more   bool   // whether a query or a fragment follows the path in the URI
-	before int    // the number of bytes in the URI before the path
+	path   string // the path component of the URI, not decoded
+	more   bool   // whether the URI has a query or a fragment after the path
+	before int    // the number of bytes before the path in the URI
 }
 
 func splitURI(uri string) (parts, error) {
@@ -78,9 +78,9 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split does the same as splitURI, but faster, for a URI that begins with exactly the
-// text of the origin o. ok is false for any other URI. It is also false if the host has
-// brackets or escapes, since o has such a host in another spelling.
+// split is a faster splitURI for a URI that begins with exactly the text of the origin o.
+// ok is false for any other URI, and if the host has brackets or escapes, since o has
+// such a host in another spelling.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -97,7 +97,7 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath removes the query and fragment after a path, and reports whether there was one.
+// cutPath cuts the query and fragment off a path, and reports whether there was one.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -110,8 +110,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the name of the top-level directory for the resources of this origin,
-// if the Source has another origin.
+// directory returns the top-level directory for resources of this origin in a mirror of a
+// Source with another origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -120,22 +120,20 @@ func (o origin) directory(n *fileNames) string {
 	return name
 }
 
-// segment is one name in a path. If another file already has the name, a hash is added to
-// it.
 type segment struct {
-	base  string // escaped name
-	text  string // the part of the URI from which the hash is computed
-	level int    // the lowest level at which the name may be used (see name)
-	most  int    // the largest length, in bytes, of the name with a hash
-	end   int    // the length, in bytes, of the extension, which comes after the hash
+	base  string // the name without a hash, escaped
+	text  string // the part of the URI from which the hash in the name is computed
+	level int    // the lowest level at which the name may be used (see segment.name)
+	most  int    // the largest length of the name with a hash, in bytes
+	end   int    // the length of the extension, which comes after the hash, in bytes
 }
 
 // maxLevel is the level at which a name contains the whole hash.
 const maxLevel = 4
 
-// name returns the file name at a level. Level 0 is the name without a hash. At the
-// levels 1 to 4, the first 8, 16, 32 or 64 hex digits of the hash come before the
-// extension, and the rest of the name is shortened if necessary.
+// name returns the file name at a level. Level 0 has no hash. At the levels 1 to 4, the
+// first 8, 16, 32 or 64 hex digits of the hash come before the extension, and the rest of
+// the name is shortened if necessary.
 func (s segment) name(level int) string {
 	if level == 0 {
 		return s.base
@@ -146,8 +144,7 @@ func (s segment) name(level int) string {
 	return cut(stem, min(maxBase, s.most-1-len(digits)-len(ext))) + "~" + digits + ext
 }
 
-// cut shortens an escaped name to at most n bytes. It splits neither a rune nor an
-// escape.
+// cut shortens an escaped name to at most n bytes, without splitting a rune or an escape.
 func cut(name string, n int) string {
 	if len(name) <= n {
 		return name
@@ -161,9 +158,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the names that make up the path for a URI, in a mirror of a Source
-// with the origin home. If the URI has another origin, the first name is that of a
-// directory for that origin.
+// segments returns the names of the path for a URI in a mirror of a Source with the
+// origin home. If the URI has another origin, the first name is that of a directory for
+// the other origin.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -176,7 +173,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // the end of that part of the URI whose segments have been handled
+	end := p.before + 1 // the offset in the URI after the last segment that was handled
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -207,8 +204,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten removes some directories from a path that is too long or too deep, and keeps
-// the last name. The hash in that name makes the path different from all others.
+// shorten removes some directories from a path that is too long or too deep. The last
+// name gets a hash, so that the shortened path differs from all others.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -235,8 +232,7 @@ func shortenAt(segments []segment, last segment) []segment {
 	return append(slices.Clone(segments[:n]), last)
 }
 
-// unescape decodes the valid percent escapes of a segment, and leaves invalid ones
-// unchanged.
+// unescape leaves invalid percent escapes unchanged.
 func unescape(part string) string {
 	if !strings.Contains(part, "%") {
 		return part
@@ -260,22 +256,21 @@ func unescape(part string) string {
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name whose end looks like a hash; escapeSegment escapes the ~ of such a name
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name that looks as if a hash was added to it; escapeSegment escapes the ~ of such a name
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
-// isReserved reports whether a name has a special meaning. It may be that of a Windows
-// device. Or it may be that of a catalog, so that a directory with such a file would look
-// like a state directory.
+// isReserved reports whether a name is that of a Windows device or of a catalog. A
+// directory with a file of the latter name would look like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows treats a name as that of a device. The regular
-// expression is slow, so it is used only for names that may match.
+// isDevice reports whether Windows treats a name as that of a device. It first tests the
+// length and the first letter, since the regular expression is slow.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
@@ -283,9 +278,9 @@ func isDevice(s string) bool {
 // escapeSegment returns the file name for one segment of a URI: a name in Unicode NFC
 // that every common file system accepts. It escapes everything that some file system
 // refuses, drops or changes, that would hide the file, or that has a meaning for the
-// mirror. It also escapes the first byte if the string lead contains it, and every byte
-// that the string also contains.
-func escapeSegment(s, lead, also string) string {
+// mirror. It also escapes the first byte if lead contains it, and every byte that extra
+// contains.
+func escapeSegment(s, lead, extra string) string {
 	if s == "" {
 		return emptyName
 	}
@@ -293,7 +288,7 @@ func escapeSegment(s, lead, also string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // the offsets of bytes that are escaped because they are at the start or end
+	var at []int // offsets of bytes to escape because they are at the start or end of the name
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -308,13 +303,13 @@ func escapeSegment(s, lead, also string) string {
 	escaped := false // whether the previous rune was escaped
 	i := 0
 	return escape(s, at, func(r rune, size int) bool {
-		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])
+		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(extra, r) || unsafeRune(r, size) || escaped && startsWithCombining(s[i:])
 		i += size
 		return escaped
 	})
 }
 
-// isPlain reports whether a name needs no escapes. It does not check for reserved names.
+// isPlain reports whether a name needs no escapes, unless the name is reserved.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -327,9 +322,9 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces some runes of s by %XX for each of their bytes: the runes at the given
-// byte offsets, and those for which the function unsafe returns true. It calls unsafe
-// once for each rune, from first to last.
+// escape replaces each byte of some runes by %XX: of the runes at the given offsets, and
+// of those for which unsafe returns true. It calls unsafe once for each rune, from first
+// to last.
 func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -348,7 +343,7 @@ func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	return b.String()
 }
 
-// unsafeRune reports whether a rune is invalid, invisible, or unsafe in a name. Some file
+// unsafeRune reports whether a rune is invalid, unsafe in a name, or invisible. Some file
 // systems ignore invisible runes when they compare names.
 func unsafeRune(r rune, size int) bool {
 	if r == utf8.RuneError && size == 1 {
@@ -360,6 +355,6 @@ func unsafeRune(r rune, size int) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// joins reports whether s begins with a rune that may combine with the character before
-// it, such as an accent. Here that character would be the last digit of an escape.
-func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }
+// startsWithCombining reports whether s begins with a rune, such as an accent, that may
+// combine with the character before s. After an escape, that character is a hex digit.
+func startsWithCombining(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

@@ -67,7 +67,7 @@ func TestPathOfAURIReadsLikeTheURI(t *testing.T) {
 			t.Errorf("%s: %v", c.uri, err)
 			continue
 		}
-		if got := natural(segments); got != c.want {
+		if got := unhashedPath(segments); got != c.want {
 			t.Errorf("path of %q\n got %q\nwant %q", c.uri, got, c.want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestURIsThatCannotBeMirroredAreRefused(t *testing.T) {
 		"https://museum.example.org/" + strings.Repeat("a", maxURI),
 	} {
 		if s, err := portable.segments(museum, uri); err == nil {
-			t.Errorf("%.60q: got the path %q, want an error", uri, natural(s))
+			t.Errorf("%.60q: got the path %q, want an error", uri, unhashedPath(s))
 		}
 	}
 }
@@ -123,7 +123,7 @@ func mustPath(t testing.TB, uri string) string {
 	if err != nil {
 		t.Fatalf("%q: %v", uri, err)
 	}
-	return natural(segments)
+	return unhashedPath(segments)
 }
 
 // checkPath fails unless path is one that every file system takes as it is.
@@ -173,7 +173,7 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		path := natural(segments)
+		path := unhashedPath(segments)
 		checkPath(t, uri, path)
 		place, err := (&placer{names: newWorld(), blocked: vacant}).put(segments)
 		if err != nil || place.Path != path {
@@ -332,7 +332,7 @@ func checkNames(t testing.TB, rules *fileNames, uri, path string) {
 	if err := blob.ValidKey(path); err != nil {
 		t.Fatalf("%q: %v", uri, err)
 	}
-	if !rules.takes(path) || path[0] == '.' || strings.Contains(path, "/.") {
+	if !rules.accepts(path) || path[0] == '.' || strings.Contains(path, "/.") {
 		t.Fatalf("%q: path %q is none that the file system takes", uri, path)
 	}
 	if rules == nil && !norm.NFC.IsNormalString(path) {
@@ -373,7 +373,7 @@ func TestBlockedNamesAreLengthened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := natural(segments) + segments[0].name(1)[1:]
+	short := unhashedPath(segments) + segments[0].name(1)[1:]
 	p := placer{names: w, blocked: func(path string, _ bool) (bool, error) { return path == short, nil }}
 	got, err := p.put(segments)
 	if want := segments[0].name(2); err != nil || got.Path != want {

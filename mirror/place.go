@@ -8,14 +8,14 @@ import (
 	"instep/internal/catalog"
 )
 
-// natural returns the path for the given segments without any added hash. A new URI gets
-// this path unless a file or directory is there.
-func natural(segments []segment) string {
+// unhashedPath returns the path without any added hash. A new URI gets this path unless a
+// file or directory is already there.
+func unhashedPath(segments []segment) string {
 	if len(segments) == 1 {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // this is enough for most paths
+	b.Grow(128) // enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -25,9 +25,9 @@ func natural(segments []segment) string {
 	return b.String()
 }
 
-// mayBeAt reports whether path is one of the paths that a URI with these segments can
-// get, with or without hashes.
-func mayBeAt(segments []segment, path string) bool {
+// matchesPath reports whether a URI with these segments can get the path, with or without
+// hashes.
+func matchesPath(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
 		return false
@@ -44,20 +44,19 @@ func mayBeAt(segments []segment, path string) bool {
 	return true
 }
 
-// placer finds a free path for a new URI.
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // reports whether a file that does not belong to the mirror is in the way at a path
-	closed  func(dir string) (bool, error)            // reports whether new resources must not be stored in a directory; nil means that every directory is allowed
-	prefer  string                                    // the path that is chosen if the segments allow it and it is free; "" for none
+	blocked func(path string, dir bool) (bool, error) // reports whether something that does not belong to the mirror is in the way at a path
+	closed  func(dir string) (bool, error)            // reports whether no resource may be stored in a directory; nil allows every directory
+	prefer  string                                    // the path to choose if it is free and the segments allow it; "" for none
 	place   catalog.Place
 }
 
-// put chooses a path for a URI with the given segments. It uses an existing directory
-// even if that is spelled differently on a file system that ignores the difference. If
-// another file or directory has a name already, put adds a hash to the name, and
-// lengthens the hash until the name is free.
+// put chooses a path for a URI. It uses an existing directory even if that is spelled
+// differently on a file system that ignores the difference. If another file or directory
+// has a name already, put adds a hash to the name, and lengthens the hash until the name
+// is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -83,8 +82,8 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("there is no free file name for %q in the directory %q", s.base, dir)
 }
 
-// levels yields the levels (lengths of the hash) at which to try the name of a segment.
-// The level of the name in the preferred path comes first.
+// levels yields the levels (lengths of the hash) at which to try the name of a segment,
+// beginning with the level that the name has in the preferred path.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)
@@ -111,8 +110,8 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength returns an error for a path that is too long. A path can be too long only
-// if somebody has constructed URIs whose hashes begin with the same digits.
+// checkLength returns an error for a path that is too long. A path is too long only if
+// somebody has constructed URIs whose hashes begin with the same digits.
 func checkLength(path string) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path has %d bytes, expected at most %d: %q…", len(path), maxPath, path[:80])
@@ -131,8 +130,8 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	return !taken, err
 }
 
-// directory chooses the directory for a segment within the directory dir, and returns its
-// path. Both paths end with a slash, but dir may be "".
+// directory returns the path of the directory for a segment within the directory dir.
+// Both paths end with a slash, but dir may be "".
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// minLongest is the length in bytes that a file system must allow for names. A name of
-// this length has room for the whole hash, the extension and some readable text.
+// minLongest is the length in bytes that a file system must allow for names: enough for
+// the whole hash, the extension and some readable text.
 const minLongest = 100
 
-// punctuation has all printable ASCII characters except letters, digits, and characters
-// that no name may have.
+// punctuation has the printable ASCII characters except letters, digits, and the slash,
+// which no name may have.
 const punctuation = " !\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
-// probeNames determines which names the file system of a mirror accepts and
-// distinguishes. It creates and removes files in a directory in .instep.
+// probeNames determines which names the file system accepts and distinguishes, by
+// creating files in a directory in .instep.
 func probeNames(root *os.Root) (n *fileNames, err error) {
 	const dir = tempKey + "/names"
 	made := root.Mkdir(tempKey, oursMode)
@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // removes the directory only if probeNames has created it; otherwise it may be in use
+		if made == nil { // the directory may be in use if probeNames has not created it
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()
@@ -51,38 +51,37 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	return n, nil
 }
 
-// prober creates and removes files with different names in a directory of its own, to
-// find out which names the file system accepts.
+// prober creates and removes files with different names in a directory of its own.
 type prober struct {
 	root *os.Root
-	err  error // the first error that had another cause than the name of a file
+	err  error // the first error with another cause than the name of a file
 }
 
 func (p *prober) names() *fileNames {
-	n := &fileNames{Longest: maxName, Devices: runtime.GOOS == "windows" || !p.takes("con.txt")}
-	if !p.takes("x" + punctuation + "x") {
+	n := &fileNames{Longest: maxName, Devices: runtime.GOOS == "windows" || !p.accepts("con.txt")}
+	if !p.accepts("x" + punctuation + "x") {
 		for _, c := range punctuation {
-			if !p.takes("x" + string(c) + "x") {
+			if !p.accepts("x" + string(c) + "x") {
 				n.Refused += string(c)
 			}
 		}
 	}
 	for _, c := range []string{" ", "."} {
-		if !p.takes("x" + c) {
+		if !p.accepts("x" + c) {
 			n.Ends += c
 		}
 	}
-	if !p.takes(strings.Repeat("x", maxName)) {
-		n.Longest = sort.Search(maxName, func(i int) bool { return !p.takes(strings.Repeat("x", i+1)) })
+	if !p.accepts(strings.Repeat("x", maxName)) {
+		n.Longest = sort.Search(maxName, func(i int) bool { return !p.accepts(strings.Repeat("x", i+1)) })
 	}
-	n.Case = p.same("case", "CASE")
-	n.Form = p.same("\u00e9", "e\u0301") || p.same("a\u200db", "ab")
+	n.Case = p.isSame("case", "CASE")
+	n.Form = p.isSame("\u00e9", "e\u0301") || p.isSame("a\u200db", "ab")
 	return n
 }
 
-// takes reports whether a file can be created with the given name, and whether a listing
-// of the directory then shows that name.
-func (p *prober) takes(name string) bool {
+// accepts reports whether a file can be created with the given name, and is then listed
+// with that name.
+func (p *prober) accepts(name string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
 	}
@@ -91,9 +90,9 @@ func (p *prober) takes(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// same reports whether a file that was created with the first name can be opened by the
-// second name.
-func (p *prober) same(name, other string) bool {
+// isSame creates a file with the first name, and reports whether the file can also be
+// opened by the second name.
+func (p *prober) isSame(name, other string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
 	}
@@ -102,8 +101,8 @@ func (p *prober) same(name, other string) bool {
 	return err == nil
 }
 
-// make creates an empty file. If that fails, it tries to create a file with a plain name.
-// If that works, the name was the cause. Otherwise it records the error.
+// make creates an empty file. If that fails, make tries a plain name. If the plain name
+// fails, too, the name was not the cause, and make records the error.
 func (p *prober) make(name string) error {
 	const plain = "plain"
 	err := p.create(name)

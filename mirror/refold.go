@@ -13,16 +13,13 @@ import (
 	"instep/resourcesync"
 )
 
-// placeAnew adapts the paths of the mirror to its file system, in case the mirror was
-// copied from another one. It tests whether this file system accepts and distinguishes
-// the same names. If not, resources get other paths where the file system refuses a path,
-// or treats the paths of two resources as the same. This happens before anything else is
-// written. The rules for names only become stricter, so that all paths remain valid if
-// the mirror is copied back.
-//
-// If two files have become one by copying, the bytes of one resource are lost, and the
-// next run fetches them again.
-func (m *Mirror) placeAnew(ctx context.Context) error {
+// adaptNames gives resources other paths if the mirror was copied to a file system that
+// refuses their paths, or that treats the paths of two resources as the same. It runs
+// before anything else is written. The rules for names only become stricter, so that all
+// paths remain valid if the mirror is copied back.
+// If copying has made one file of two, the bytes of one resource are lost, and the next
+// run fetches them again.
+func (m *Mirror) adaptNames(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
 	}
@@ -36,14 +33,14 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // on this file system the rules were determined already
+		return nil // the rules were determined on this file system
 	}
 	found, err := m.o.probe(m.disk.root)
 	if err != nil {
 		return err
 	}
 	if have != nil {
-		found = found.and(have)
+		found = found.combinedWith(have)
 	}
 	if !same || *found != *have {
 		if err := m.refold(ctx, found); err != nil {
@@ -62,24 +59,24 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	return m.disk.forget()
 }
 
-// namesSetting is the name of the setting that stores the rules by which paths in the
-// catalog are compared. It changes in one transaction with the paths. The marker has the
-// same rules, and is written after that.
+// namesSetting is the setting with the rules by which paths in the catalog are compared.
+// It changes in one transaction with the paths. The marker gets the same rules after
+// that.
 const namesSetting = "names"
 
-// recordedNames returns the rules for the paths in the catalog. If the catalog has none,
-// it returns the rules of the marker, which may be nil.
+// recordedNames returns the rules for the paths in the catalog or, if the catalog has
+// none, those of the marker, which may be nil.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
 		return m.marker.Names, err
 	}
 	n := &fileNames{}
-	if err := json.Unmarshal([]byte(text), n); err != nil || !n.sound() {
+	if err := json.Unmarshal([]byte(text), n); err != nil || !n.valid() {
 		return nil, fmt.Errorf("%w: the setting %q is %q", catalog.ErrDamaged, namesSetting, text)
 	}
 	if m.marker.Names != nil {
-		n = n.and(m.marker.Names)
+		n = n.combinedWith(m.marker.Names)
 	}
 	return n, nil
 }
@@ -93,9 +90,9 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	}
 	m.useNames(names)
 	err = m.own.Refold(ctx, catalog.Refolding{
-		Fold: names.key, Takes: names.takes, Settings: map[string]string{namesSetting: string(text)},
+		Fold: names.key, Takes: names.accepts, Settings: map[string]string{namesSetting: string(text)},
 		Place: func(lost, holder catalog.Resource, names catalog.Names) (catalog.Place, []catalog.Membership, error) {
-			return m.placeLost(ctx, &lost, &holder, names)
+			return m.replacePath(ctx, &lost, &holder, names)
 		},
 	})
 	if err != nil {
@@ -104,7 +101,6 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	return m.markMissing(ctx)
 }
 
-// useNames makes the mirror and its catalog use the given rules for file names.
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {
@@ -112,8 +108,8 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// markMissing makes resources due whose files are missing, since copying a mirror may
-// leave out some. For example, a directory cannot be copied if a file has the same name.
+// markMissing makes resources due whose files were not copied with the mirror. For
+// example, a directory cannot be copied if a file has the same name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
@@ -134,7 +130,7 @@ func (m *Mirror) markMissing(ctx context.Context) error {
 					missing = append(missing, r)
 				}
 			}
-			if err := m.settleLost(ctx, missing, missingReason); err != nil {
+			if err := m.recordLost(ctx, missing, missingReason); err != nil {
 				return err
 			}
 		}
@@ -144,15 +140,15 @@ func (m *Mirror) markMissing(ctx context.Context) error {
 
 const (
 	missingReason = "the file of the resource was not copied with the mirror"
-	lostReason    = "on this file system its file name is that of another resource, and its bytes are lost"
-	foreignBytes  = "another file replaced that of the resource when the mirror was copied"
+	lostReason    = "on this file system another resource has the same file name, and the bytes of this resource are lost"
+	foreignBytes  = "copying the mirror has replaced the file of the resource by another file"
 )
 
-// placeLost finds another path for a resource that has lost its path: the file system
-// refuses the path, or treats it as that of a directory or of another resource, the
-// holder. placeLost moves the bytes to the new path if they are at the old one. If one of
-// the two resources then has no bytes, it becomes due.
-func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
+// replacePath finds another path for a resource whose path the file system refuses, or
+// treats as that of a directory or of another resource, the holder. It moves the bytes to
+// the new path if they are at the old one. If one of the two resources has lost its
+// bytes, it becomes due.
+func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
 		return p, nil, err
@@ -162,9 +158,9 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // blocks the path only if something is there; if a parent of it is a file, that may be the file of another resource
+			return false, err // a file at a parent of the path may be that of another resource, and does not block the path
 		}
-		if k == file && !dir { // the file does not block its own path, if an interrupted run has moved it here
+		if k == file && !dir { // the file may be the one to move, which an interrupted run has moved here already
 			here, err = m.holds(ctx, path, lost.Length, sum)
 		}
 		return !here, err
@@ -172,7 +168,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	if err != nil {
 		return p, nil, err
 	}
-	if lost.Stored && !here && m.names.takes(lost.Path) {
+	if lost.Stored && !here && m.names.accepts(lost.Path) {
 		if here, err = m.bringFile(ctx, lost, holder, p.Path); err != nil {
 			return p, nil, err
 		}
@@ -193,9 +189,8 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of the resource r to newPath if the file has the bytes of r.
-// If the old path remains that of the other resource, the holder, it copies the file
-// instead.
+// bringFile moves the file of r to newPath if the file has the bytes of r. If the old
+// path now belongs to the holder, it copies the file instead.
 func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, newPath string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
 		return false, err
@@ -213,8 +208,8 @@ func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, new
 	return true, b.Commit(ctx)
 }
 
-// copyFile copies the file at path and adds the copy, with the same modification time, to
-// the batch b.
+// copyFile adds a copy of the file at path, with the same modification time, to the batch
+// b.
 func copyFile(ctx context.Context, files blob.Bucket, path string, b blob.Batch, p blob.Put) (err error) {
 	r, info, err := files.Get(ctx, path, 0, -1)
 	if err != nil {

@@ -53,7 +53,7 @@ func copyFolding(t *testing.T, from, to string, rules *fileNames) {
 	isDir := map[string]bool{}
 	err := filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(from, name)
-		if err = errors.Join(err, relErr); err != nil || !rules.takes(rel) && !strings.HasPrefix(rel, ours) && rel != "." {
+		if err = errors.Join(err, relErr); err != nil || !rules.accepts(rel) && !strings.HasPrefix(rel, ours) && rel != "." {
 			return err
 		}
 		at, key := filepath.Join(to, rel), rules.key(rel)
@@ -93,7 +93,7 @@ func wantNoneLost(t *testing.T, m *Mirror) (due []string) {
 			t.Errorf("%s is no member any more", name)
 			continue
 		}
-		if other, ok := taken[m.names.key(h.Path)]; ok || !m.names.takes(h.Path) {
+		if other, ok := taken[m.names.key(h.Path)]; ok || !m.names.accepts(h.Path) {
 			t.Errorf("%s is at %q, which is refused or that of %q", name, h.Path, other)
 		}
 		taken[m.names.key(h.Path)] = h.Path
@@ -257,7 +257,7 @@ func TestTheCatalogSaysWhichRulesItsPathsFollow(t *testing.T) {
 		t.Errorf("rules: got %+v, want %+v", *m.names, *windows)
 	}
 	wantNoneLost(t, m)
-	if known, err := m.named(t.Context(), "REPORT.PDF"); !known || err != nil {
+	if known, err := m.isNamed(t.Context(), "REPORT.PDF"); !known || err != nil {
 		t.Errorf("the path is known: got %v, %v", known, err)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"instep/internal/catalog"
 )
 
-// Committed returns the time at which the last complete run for a set was committed, by
-// the clock of the mirror. It returns false if no run has completed the set yet. The set
-// is given by the URI of its Capability List.
+// Committed returns the time, by the clock of the mirror, at which the last complete run
+// for a set was committed; false if there was none. The set is given by the URI of its
+// Capability List.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
-	id, err := m.set(ctx, set)
+	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
 		return time.Time{}, false, err
 	}
@@ -23,22 +23,22 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // the time is unknown, since an earlier version of this program has recorded the run
+		at = c.Looked // an earlier version of this program has recorded the run without its time
 	}
 	return at, err == nil, err
 }
 
 // MembersOf yields each resource that is a member of at least one of the given sets, in
-// the order of the keys that [resourcesync.KeyOf] makes of their URIs. It yields a slice with one element for
-// each set, in their order: the state of the resource in that set. Member is false in an
-// element if the resource is not in the set. All elements are read at one moment, even if
-// a run changes the resource at the same time. The next iteration overwrites the slice.
+// ascending order of the keys of their URIs ([resourcesync.KeyOf]). It yields a slice
+// with the state of the resource in each of the sets, in their order; Member is false if
+// the resource is not in that set. A run that changes the resource at the same time
+// changes all or none of these states. The next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // the index in sets of each element of ids
+		var places []int // for each element of ids, its index in sets
 		for i, set := range sets {
-			id, err := m.set(ctx, set)
+			id, err := m.setID(ctx, set)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -70,7 +70,8 @@ func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]desti
 func (m *Mirror) Shares() bool { return m.flat != nil }
 
 // Steady returns an error if another process has begun to write to the mirror since
-// OpenReadOnly. Then results that were read at different times may contradict each other.
+// OpenReadOnly. In that case, results that were read at different times may contradict
+// each other.
 func (m *Mirror) Steady() error {
 	if m.cat == nil {
 		return nil

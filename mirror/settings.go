@@ -10,17 +10,17 @@ import (
 // Settings are values that a program stores in a mirror for later runs. The mirror itself
 // does not use them. `instep sync` stores its flags there.
 type Settings struct {
-	// Values has the values of each setting by name. Newer versions of a program may have
-	// stored settings that this one does not know.
+	// Values has the values of each setting by name. It may have settings that only newer
+	// versions of the program know.
 	Values map[string][]string `json:"values"`
 	// Origin is the origin for which the user has given files with secrets, such as
 	// passwords; "" if there are none.
 	Origin string `json:"origin,omitempty"`
 }
 
-// keptSettings is the name of the setting that stores the Settings as JSON. A Source
-// cannot cause it to be overwritten, because the settings that a Destination stores have
-// names with a prefix.
+// keptSettings is the setting that stores the Settings as JSON. A Source cannot make a
+// Destination overwrite it, since a Destination stores only settings that begin with
+// memoryPrefix.
 const keptSettings = "kept settings"
 
 // Settings returns the Settings that KeepSettings has stored; false if there are none, or
@@ -45,8 +45,8 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.keepSetting(ctx, keptSettings, s, stored)
 }
 
-// readSetting reads a setting and decodes its JSON into value. It also returns the JSON
-// itself; "" if there is no such setting.
+// readSetting decodes the JSON of a setting into value. It also returns the JSON; "" if
+// there is no such setting.
 func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text string, err error) {
 	text, ok, err := m.facts.Setting(ctx, name)
 	if err != nil || !ok {
@@ -58,8 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting stores value as a setting in JSON, unless its JSON is equal to the stored
-// text, which readSetting has returned.
+// keepSetting stores value as JSON, unless this JSON is equal to stored, which
+// readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {
@@ -68,9 +68,9 @@ func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored
 	return m.facts.SetSettings(ctx, map[string]string{name: string(text)})
 }
 
-// OldestVersion returns the day, in UTC, on which the oldest of the earlier states that
-// the mirror still has ended; false if it has none. It ignores days in the distant past,
-// which can only come from a wrong clock.
+// OldestVersion returns the day, in UTC, on which the oldest earlier state of a resource
+// ended; false if the mirror has no earlier states. It ignores days before this program
+// existed, which can only come from a wrong clock.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -83,11 +83,10 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	return day, err == nil, err
 }
 
-// memoryPrefix begins the names of settings that a Destination stores with Remember. The
-// names of the mirror's own settings do not begin with it.
+// memoryPrefix begins the names of settings that a Destination stores, and of no others.
 const memoryPrefix = "memory:"
 
-// maxMemory is the largest size, in bytes, of a value that a Destination stores.
+// maxMemory is the largest size of a value that a Destination stores, in bytes.
 const maxMemory = 64 << 10
 
 // Recall implements destination.Mirror.

@@ -14,28 +14,27 @@ import (
 	"instep/resourcesync"
 )
 
-// fileStamp is a stamp after parsing. A stamp is text that the catalog stores for each
-// file of a resource, in the column stat, to find out later whether somebody has changed
-// the file. It has up to three words, separated by spaces: the time at which the bytes
-// were stored, in microseconds since 1970; the algorithm of the strongest digest that the
-// Source gave, if any; and, if the file was given a modification time, @ with that time
-// in seconds since 1970. A file with another modification time was changed. If it was
-// given none, it was changed if it was modified after the bytes were stored.
+// fileStamp is a parsed stamp. A stamp is text that the catalog stores for the file of a
+// resource in the column stat, to find out later whether somebody has changed the file.
+// It has up to three words: the time at which the bytes were stored, in microseconds
+// since 1970; the algorithm of the strongest digest that the Source gave, if any; and @
+// with the modification time that the mirror has set, if any, in seconds since 1970. If
+// the mirror has set a time, a file with another one was changed; otherwise, a file that
+// was modified after the bytes were stored.
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm
-	modTime time.Time // the modification time that the file was given; zero if it was given none
+	modTime time.Time // the modification time that the mirror has set; zero if it has set none
 }
 
-// timeSlack is the largest step between modification times that a file system can store:
-// FAT has steps of two seconds.
+// timeSlack allows for file systems that store modification times inexactly: FAT stores
+// multiples of two seconds.
 const timeSlack = 2 * time.Second
 
-// modTime returns the modification time to give to the file of a resource, in whole
-// seconds. It is the one that the Source states, so that a web server for the directory
-// sends the same Last-Modified. If the Source states a time in the future, modTime
-// returns the present time. For a time before 1970 it returns the zero time, because some
-// file systems cannot store such a time.
+// modTime returns the modification time to set on the file of a resource, in whole
+// seconds: the time that the Source states, so that a web server for the directory sends
+// the same Last-Modified. It returns the present time instead of one in the future, and
+// the zero time instead of one before 1970, which some file systems cannot store.
 func modTime(w *harvest.Resource, now time.Time) time.Time {
 	t := w.Modified
 	if t.IsZero() && !w.LastMod.IsZero() {
@@ -50,9 +49,9 @@ func modTime(w *harvest.Resource, now time.Time) time.Time {
 	return t.Truncate(time.Second)
 }
 
-// stamp returns the stamp for the file with these bytes, without the time of storing,
-// which is added later. A file that did not belong to the mirror has no modification time
-// in its stamp, since the mirror may not be allowed to set it.
+// stamp returns the stamp for a file with these bytes, to which addStoringTime still has
+// to add a time. It has no modification time for a file that did not belong to the
+// mirror, since the mirror may not be allowed to set the time of that file.
 func (c *content) stamp() string {
 	if c.modTime.IsZero() || c.found {
 		return c.proof
@@ -60,15 +59,14 @@ func (c *content) stamp() string {
 	return strings.TrimSpace(c.proof + " @" + strconv.FormatInt(c.modTime.Unix(), 10))
 }
 
-// stamp completes the stamps of resources that were just stored: it adds the time of
-// storing.
-func stamp(stored []catalog.Resource, now time.Time) {
+// addStoringTime completes the stamps of resources that were just stored.
+func addStoringTime(stored []catalog.Resource, now time.Time) {
 	for i := range stored {
 		stored[i].Stat = strings.TrimSpace(strconv.FormatInt(now.UnixMicro(), 10) + " " + stored[i].Stat)
 	}
 }
 
-// readStamp parses a stamp. It returns false for an empty or invalid one.
+// readStamp returns false for an empty or invalid stamp.
 func readStamp(text string) (s fileStamp, ok bool) {
 	micros, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(micros, 10, 64)
@@ -87,9 +85,9 @@ func readStamp(text string) (s fileStamp, ok bool) {
 	return s, true
 }
 
-// fits reports whether a file with this stamp is unchanged since it was stored, judging
-// by its present modification time.
-func (s *fileStamp) fits(modTime time.Time) bool {
+// matches reports whether a file with this stamp is unchanged, judging by its present
+// modification time.
+func (s *fileStamp) matches(modTime time.Time) bool {
 	if s.modTime.IsZero() {
 		return modTime.UnixMicro() <= s.stored.UnixMicro()
 	}
@@ -97,8 +95,7 @@ func (s *fileStamp) fits(modTime time.Time) bool {
 	return 0 <= off && off < timeSlack
 }
 
-// proofOf returns the algorithm of the strongest digest as text; "" if there is no
-// digest.
+// proofOf returns the algorithm of the strongest digest; "" if there is no digest.
 func proofOf(ds resourcesync.Digests) string {
 	if d := ds.Strongest(); !d.IsZero() {
 		return string(d.Algorithm())
@@ -118,5 +115,5 @@ func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, erro
 
 func untouched(info blob.Info, length resourcesync.Length, stamp string) bool {
 	s, ok := readStamp(stamp)
-	return ok && length.Known() && info.Size == length.Int64() && s.fits(info.ModTime)
+	return ok && length.Known() && info.Size == length.Int64() && s.matches(info.ModTime)
 }

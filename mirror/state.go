@@ -10,24 +10,24 @@ import (
 )
 
 // StateError is returned by Open if a new state directory would be inside a mirror, where
-// it could be at the path of a resource. The user can choose a directory elsewhere, or
+// a resource could have the same path. The user can choose a directory elsewhere, or
 // leave Options.State empty.
 type StateError struct {
-	State, Dir string // the state directory, and the directory of the mirror in which it is
+	State, Dir string // State is the state directory, and Dir the mirror in which it is
 }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
+	return fmt.Sprintf("the state directory %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
 // StateDir returns the path of the state directory for the mirror in the directory dir:
-// the second parameter or, if that is "", the default within dir.
+// the given path or, if that is "", the default inside dir.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
-// findState determines whether the state directory is inside the directory of the mirror.
-// It returns a *StateError for a new state directory that is inside, other than .instep,
-// or that is inside another mirror. If an earlier version has created a state directory
-// inside the mirror, it remains in use, and the mirror stores no resources in it.
+// findState determines whether the state directory is inside the mirror. It returns a
+// *StateError for a new state directory inside this or another mirror, except .instep. A
+// state directory that an earlier version has created inside the mirror remains in use,
+// and the mirror stores no resources in it.
 func (m *Mirror) findState() error {
 	if m.o.State == "" {
 		m.inside = ours
@@ -57,10 +57,10 @@ func (m *Mirror) findState() error {
 	return err
 }
 
-// leaveState moves the files of resources out of the state directory, where an earlier
-// version has stored them, to the trash. The memberships of these resources end, and the
-// next run stores them at other paths.
-func (m *Mirror) leaveState(ctx context.Context) error {
+// leaveStateDir moves files of resources that an earlier version has stored in the state
+// directory to the trash. The memberships of these resources end, and the next run stores
+// the resources at other paths.
+func (m *Mirror) leaveStateDir(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 			if err := m.recompare(ctx, s.Name); err != nil {
 				return err
 			}
-			if err := m.leave(ctx, s.ID, inside); err != nil {
+			if err := m.moveOut(ctx, s.ID, inside); err != nil {
 				return err
 			}
 		}
@@ -97,10 +97,10 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the memberships of the given resources in a set. It moves their files to the
-// trash, unless these have other bytes than recorded.
-func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
-	room, err := m.trashRoom(ctx, m.o.Now())
+// moveOut ends the memberships of the given resources in a set. It moves their files to
+// the trash, unless a file has other bytes than recorded.
+func (m *Mirror) moveOut(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
+	room, err := m.newTrashDir(ctx, m.o.Now())
 	if err != nil {
 		return err
 	}

@@ -10,25 +10,22 @@ import (
 )
 
 // facts is the store of settings, sets, resources and memberships. Each method that
-// writes makes all its changes in one durable transaction. A listing may be read while
-// another method writes. Package internal/catalog implements all stores of this file with
-// SQLite, and its suite catalogtest tests an implementation.
+// writes uses one durable transaction. A listing may be read while another method writes.
+// Package internal/catalog implements all stores of this file with SQLite, and
+// catalogtest is the test suite for implementations.
 type facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error
-	// Set returns the set with this name, and creates the set if there is none. Sets
-	// returns all sets.
+	// Set returns the set with this name, and creates the set if it does not exist.
 	Set(ctx context.Context, name string) (catalog.SetID, error)
 	Sets(ctx context.Context) ([]catalog.NamedSet, error)
-	// Lookup returns the records of resources, in the order of their URIs in the
-	// parameter, each with its membership in the given set. For an unknown URI it is the
-	// zero Resource.
+	// Lookup returns the record of each URI, in their order, with its membership in the
+	// given set; the zero Resource for an unknown URI.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
-	// MembersByKey yields the members of a set in ascending order of the keys of their
-	// URIs. MembersOf yields the members of several sets; for each resource it reads the
-	// memberships in all these sets at one moment. MembersFrom returns the first n members
-	// of a set whose IDs are not less than the given ID, in ascending order of IDs. LastID
-	// returns the greatest ID.
+	// MembersByKey yields the members of a set in ascending order of the keys of their URIs.
+	// MembersOf yields the members of several sets, and reads all memberships of a resource
+	// at one moment. MembersFrom returns the first n members of a set whose IDs are at least
+	// id, in ascending order of IDs. LastID returns the greatest ID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
 	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -36,7 +33,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own has the stores that only mirrors need.
+// own has the stores that a mirror has and a publication does not.
 type own interface {
 	intents
 	holdings
@@ -45,19 +42,17 @@ type own interface {
 	log
 }
 
-// intents is the store of intents: planned changes of files. An intent is durable before
-// its file is changed, and is removed when the outcome of the change is recorded.
+// intents is the store of planned changes of files. An intent is durable before its file
+// is changed, and is removed when the outcome of the change is recorded.
 type intents interface {
-	// Intend records intents. For an intent without a path it calls the function place,
-	// which finds one.
+	// Intend calls the function place for each intent that has no path yet.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
-	// Settle calls ready, records the outcome of the changes, and removes all intents.
+	// Settle calls ready before it commits the outcome, and removes all intents.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	// Names returns the paths that are in use. FoldBy sets the function by which paths are
-	// compared: paths with the same result count as the same. Refold stores paths by
-	// another such function, and finds new paths for resources whose paths now count as
-	// those of others.
+	// Names returns the paths in use. Two paths count as the same if the function of FoldBy
+	// has the same result for them. Refold replaces this function, and finds new paths for
+	// resources whose paths then count as those of others.
 	Names(ctx context.Context) catalog.Names
 	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
@@ -105,13 +100,13 @@ type history interface {
 }
 
 // log is the store of changes for programs that publish the mirror: the states of the
-// changed resources after each commit. A commit writes the log if the function given to
-// LogIf returns true. If it always does, the log is complete.
+// changed resources after each commit. A commit writes the log only if the function given
+// to LogIf returns true. A commit that does not write the log makes it incomplete.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogEnd returns the position of the last change in the log. LogHas reports whether
-	// the log has all changes after a position. Log yields the changes whose numbers are
-	// greater than the first parameter and not greater than the second.
+	// LogEnd returns the position of the last change in the log. LogHas reports whether the
+	// log has all changes after a position. Log yields the changes with numbers greater than
+	// after and not greater than through.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
@@ -122,24 +117,23 @@ type log interface {
 }
 
 // contentNames is the store of names in a mirror with the layout Flat. A name is the path
-// of a resource, or a path in the trash, under which bytes can be found.
+// of a resource, or a path in the trash, and refers to bytes by their SHA-256.
 type contentNames interface {
 	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
 	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	NameContents(ctx context.Context, names []catalog.ContentName) error
 	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
 	TrashDays(ctx context.Context) ([]string, error)
-	// Loosen records that some bytes may have no name; it is called before a name is added
-	// or removed. Fasten records the opposite: that they have a name, or that their file
-	// was removed. Loose returns some of the bytes that may have no name.
+	// Loosen records that bytes may have no name, before a name is added or removed. Fasten
+	// records that bytes have a name, or that their file was removed. Loose returns some of
+	// the bytes that may have no name.
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores has the stores of a mirror, which are all in one database.
 type stores struct {
-	cat      *catalog.Catalog // nil if there is no mirror, which is only possible after OpenReadOnly
+	cat      *catalog.Catalog // nil if OpenReadOnly has found no mirror
 	facts    facts
 	own      own
 	contents contentNames

@@ -25,17 +25,17 @@ var _ destination.Adopter = (*Mirror)(nil)
 // has its bytes. Such a file can exist if the catalog is older than the files, for
 // example after it was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
-	if m.disk == nil { // the directory of the mirror does not exist
+	if m.disk == nil { // the mirror's directory does not exist
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
 	candidates := m.candidates(w, row.Path)
 	if !m.o.Adopt {
-		candidates = m.ownPlaces(w, &row)
+		candidates = m.ownPaths(w, &row)
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // not an error here: the resource is fetched, and then the error is reported
+			return "", false, nil // the error is reported when the resource is fetched
 		}
 		if err != nil {
 			return "", false, err
@@ -51,10 +51,10 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPlaces yields the paths at which this mirror itself may have stored the bytes of w,
-// if its catalog has lost the record of that. It yields none if the Source gives no
-// digest that can prove the bytes.
-func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
+// ownPaths yields the paths at which this mirror may have stored the bytes of w without a
+// record in its catalog. It yields none if the Source gives no digest that can prove the
+// bytes.
+func (m *Mirror) ownPaths(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
 		case len(w.Digests) == 0:
@@ -69,7 +69,7 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 			segments, err := m.ownSegments(m.names, w.URI)
 			path := ""
 			if err == nil {
-				path, err = m.ownName("", segments)
+				path, err = m.findOwn("", segments)
 			}
 			if path != "" || err != nil {
 				yield(path, err)
@@ -78,15 +78,15 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 	}
 }
 
-// touched reports whether somebody has written to the file of a resource since the mirror
-// has stored it.
+// touched reports whether somebody has written to the file of a resource after the mirror
+// stored it.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
 	s, ok := readStamp(row.Stat)
-	return err == nil && info != nil && !(ok && s.fits(info.ModTime()))
+	return err == nil && info != nil && !(ok && s.matches(info.ModTime()))
 }
 
-// hasBytes reports whether the file at path has the bytes of w, proved by a digest.
+// hasBytes reports whether a digest proves that the file at path has the bytes of w.
 func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource) (bool, error) {
 	digests, found, err := hashFile(ctx, m.files, path, w.Length, algorithmsOf(w)...)
 	if err != nil || !found {
@@ -103,18 +103,17 @@ func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, 
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
 		return false, err
 	}
-	if len(w.Digests) == 0 && !timely(w, info) {
+	if len(w.Digests) == 0 && !hasStatedTime(w, info) {
 		return false, nil
 	}
 	if m.cat == nil || path == own {
 		return true, nil
 	}
-	known, err := m.named(ctx, path)
+	known, err := m.isNamed(ctx, path)
 	return !known, err
 }
 
-// strayInfo returns facts about the file at path. It returns nil if there is none that a
-// mirror may adopt: it does not follow links, and the file must be a regular one.
+// strayInfo returns nil if there is no regular file at path. It does not follow links.
 func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
 		return nil, nil
@@ -130,17 +129,16 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// timely reports whether a file has the length and the modification time that the Source
-// states. If the Source gives no digest, there is no other evidence for the bytes. Other
-// programs that copy a Source also give files the modification times of the Source.
-func timely(w *harvest.Resource, info fs.FileInfo) bool {
+// hasStatedTime reports whether a file has the length and the modification time that the
+// Source states. Without digests, this is the only evidence for the bytes; programs that
+// copy a Source often set these times.
+func hasStatedTime(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
 
-// candidates yields the paths at which the bytes of w may be: first the resource's own
-// path, then those that a mirror of either layout may have used, and then those that
-// other programs use.
+// candidates yields the paths at which the bytes of w may be: the resource's own path,
+// then paths that mirrors of either layout use, then paths that other programs use.
 func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -155,7 +153,7 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			segments, err := m.ownSegments(n, w.URI)
 			path := ""
 			if err == nil {
-				path, err = m.ownName("", segments)
+				path, err = m.findOwn("", segments)
 			}
 			if err != nil {
 				yield("", err)
@@ -171,14 +169,13 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			}
 		}
 		if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
-			yield(contentKey(sum), nil) // the path in a mirror with the layout Flat
+			yield(contentKey(sum), nil) // the path of these bytes in a mirror with the layout Flat
 		}
 	}
 }
 
-// ownSegments returns the names that make up the path for a URI by the given rules.
-// Before the first call of Bind the origin of the Source is unknown. Then ownSegments
-// assumes that it is the origin of the URI.
+// ownSegments returns the names of the path for a URI by the given rules. Before the
+// first call of Bind it assumes that the Source has the origin of the URI.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -190,22 +187,22 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// ownName looks in a directory for the file that a mirror would have created for the
-// given segments, and returns its path; "" if there is none. It tries the name with a
-// hash first, since such a name is stronger evidence.
-func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
+// findOwn returns the path of the file below dir that a mirror would have created for the
+// given segments; "" if there is none. It tries names with a hash first, since they are
+// stronger evidence.
+func (m *Mirror) findOwn(dir string, segments []segment) (string, error) {
 	s := segments[0]
 	for level := max(s.level, 1); level >= s.level; level-- {
 		path := dir + s.name(level)
 		k, err := m.disk.lstat(path)
 		if err != nil {
-			return "", fmt.Errorf("search a file to adopt: %w", err)
+			return "", fmt.Errorf("search for a file to adopt: %w", err)
 		}
 		switch {
 		case len(segments) == 1 && k == file:
 			return path, nil
 		case len(segments) > 1 && k == directory:
-			if found, err := m.ownName(path+"/", segments[1:]); found != "" || err != nil {
+			if found, err := m.findOwn(path+"/", segments[1:]); found != "" || err != nil {
 				return found, err
 			}
 		}
@@ -214,10 +211,10 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 }
 
 // foreignNames yields the paths at which other programs may have stored the bytes of a
-// URI. These programs are wget, with or without a directory for the host; the
-// ResourceSync client in Python, which does not escape URIs; and programs that copy the
-// files of a server. If cut is set, it also yields the paths without their first
-// directories, since some programs have options to leave these out.
+// URI: wget, with or without a directory for the host; the ResourceSync client in Python,
+// which does not escape URIs; and programs that copy the files of a server. If cut is
+// set, it also yields the paths without their first directories, since some programs can
+// leave these out.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
@@ -229,7 +226,7 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 			seen[path] = true
 			return yield(path)
 		}
-		for _, form := range forms(p.path, query) {
+		for _, form := range pathForms(p.path, query) {
 			for _, host := range p.hostDirectories() {
 				if !once(host + form) {
 					return
@@ -248,18 +245,18 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	}
 }
 
-// hostDirectories returns the names that programs give to a directory for an origin. One
-// of them is "", for programs that create no such directory.
+// hostDirectories returns the directories that programs create for an origin; "" is for
+// programs that create none.
 func (o origin) hostDirectories() []string {
 	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
 }
 
-// indexName is the file name for a URI that ends with a slash.
+// indexName is the file that programs create for a URI that ends with a slash.
 const indexName = "index.html"
 
-// forms returns the paths of files that different programs make of the path and query of
-// a URI.
-func forms(path, query string) []string {
+// pathForms returns the paths that different programs make of the path and query of a
+// URI.
+func pathForms(path, query string) []string {
 	path = strings.TrimPrefix(path, "/")
 	var all []string
 	for _, name := range []func(string) string{unescape, asWritten, wgetName, wgetWindowsName} {
@@ -286,11 +283,11 @@ func forms(path, query string) []string {
 
 func asWritten(s string) string { return s }
 
-// wgetName returns the file name that wget gives to a segment: decoded, with only slashes
-// and control characters escaped.
+// wgetName decodes a segment and then, like wget, escapes only slashes and control
+// characters.
 func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 
-// wgetWindowsName returns the file name that wget gives to a segment on Windows.
+// wgetWindowsName is like wgetName for wget on Windows.
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {
@@ -306,7 +303,7 @@ func wgetQuote(s, unsafe string) string {
 }
 
 // Strangers yields the paths of the files in the directory that do not belong to the
-// mirror. The order is not defined.
+// mirror, in no defined order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for infos, err := range spool.Batches(m.files.List(ctx, ""), chunkSize) {
@@ -331,7 +328,6 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// filesOf returns those of the paths that are files of the mirror.
 func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bool, err error) {
 	own = make(map[string]bool, len(paths))
 	var folds []string
@@ -340,7 +336,7 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 		case strings.HasPrefix(p, ours+"/"):
 			own[p] = true
 		case m.flat != nil:
-			if own[p], err = m.flat.has(ctx, p); err != nil {
+			if own[p], err = m.flat.hasNamed(ctx, p); err != nil {
 				return nil, err
 			}
 		default:
@@ -357,8 +353,7 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 	return own, err
 }
 
-// proves reports whether one of the digests of w is also among those in the second
-// parameter.
+// proves reports whether one of the digests of w is also among those in have.
 func proves(w *harvest.Resource, have resourcesync.Digests) bool {
 	for _, d := range w.Digests {
 		if have.Get(d.Algorithm()) == d {

@@ -12,11 +12,11 @@ import (
 	"instep/internal/spool"
 )
 
-// trashRoom returns the path of a new directory in the trash. Its name has the given time
+// newTrashDir returns the path of a new directory in the trash, named by the given time
 // and a number.
-func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
+func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // a random text instead of a number, as it takes long to test here whether a directory is in use
+	if m.flat != nil { // a random text instead of a number, since a test for a free number would be slow in the flat layout
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -32,9 +32,9 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 
 // PurgeTrash removes earlier states, with their bytes, that ended more than the given
 // number of days ago. It counts the days up to the latest date that two consecutive runs
-// have reached, so that a single run with a wrong clock removes nothing. If it is
-// interrupted by a crash, some bytes may remain whose states were removed; the next purge
-// removes them. The opposite, a state without its bytes, cannot occur.
+// have reached, so that a single run with a wrong clock removes nothing. A crash may
+// leave bytes whose states were removed; the next purge removes these bytes. A crash
+// never leaves a state without its bytes.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -43,7 +43,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // done first, since it may need bytes from the trash
+	if err := m.undoLeftovers(ctx); err != nil { // undoing may need bytes from the trash
 		return err
 	}
 	clock, stored, err := m.trashClock(ctx)
@@ -67,8 +67,8 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	return m.keepSetting(ctx, clockSetting, clock, stored)
 }
 
-// daysOutside returns the days that have a directory in the trash, or on which states
-// ended, and that are before the day first or after the day last.
+// daysOutside returns the days before first or after last that have a directory in the
+// trash, or on which states ended.
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {
@@ -89,8 +89,8 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays returns the days that have a directory in the trash. It ignores directories
-// with other names, which do not belong to the mirror.
+// trashDays ignores directories whose names are no days, which do not belong to the
+// mirror.
 func (d *disk) trashDays() (days []string, err error) {
 	entries, err := fs.ReadDir(d.root.FS(), trashKey)
 	for _, e := range entries {
@@ -101,7 +101,6 @@ func (d *disk) trashDays() (days []string, err error) {
 	return days, ignoreAbsent(err)
 }
 
-// purgeDay removes the states that ended on a day, and the day's directory in the trash.
 func (m *Mirror) purgeDay(ctx context.Context, day, first string) error {
 	if err := m.own.ForgetVersions(ctx, day, first); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (m *Mirror) remove(ctx context.Context, keys []string) error {
 	return blob.Remove(ctx, m.bucket, keys)
 }
 
-// chunkSize is the number of files or resources that are looked up or changed at a time.
+// chunkSize is the number of files or resources that are handled in one step.
 const chunkSize = 500
 
 func keysOf(infos []blob.Info) []string {

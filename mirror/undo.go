@@ -12,8 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes an earlier commit of this run, if that was interrupted. The caller
-// must hold m.commit.
+// undoLeftovers undoes an interrupted commit of this run. The caller must hold m.commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -23,15 +22,14 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo restores files to the state that the catalog records, for all intents (planned
-// changes of files) that remain after an interruption. It can be interrupted and
-// repeated.
+// undo restores files to the state in the catalog, for all intents (planned changes of
+// files) that an interruption has left. It can be interrupted and repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // cached directories are forgotten, since some may have been created or removed
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // undoing may have created or removed directories that are cached
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -49,9 +47,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []catalog.Resource
-	// A commit first moves existing files that become files of resources, which makes
-	// their old paths free. When this is undone they are moved last, since only then are
-	// their old paths free again.
+	// A commit first moves existing files that become files of resources, since other files
+	// may then get their old paths. Undoing moves these files last, when their old paths are
+	// free again.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -70,9 +68,8 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	return m.own.Settle(ctx, outcome, nil)
 }
 
-// undoFiles undoes intents (planned changes of files). With the parameter taken it undoes
-// those in which an existing file becomes that of a resource, and otherwise all others.
-// It returns the resources whose bytes are lost.
+// undoFiles undoes the intents in which an existing file becomes that of a resource if
+// taken is set, and otherwise all others. It returns the resources whose bytes are lost.
 func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
@@ -100,8 +97,8 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 	return lost, files.Commit(ctx)
 }
 
-// restore moves the bytes of a resource, which its record in the catalog describes, back
-// to their path. It returns false if the bytes are lost.
+// restore moves the bytes that the catalog records for a resource back to their path. It
+// returns false if the bytes are lost.
 func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
 	sum := row.Digests.Get(resourcesync.SHA256)
 	there, err := m.holds(ctx, in.Path, row.Length, sum)
@@ -135,9 +132,8 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return there || kept, nil
 }
 
-// retract undoes storing new bytes at a path: it removes them, or moves them back to the
-// path of the file from which they came. If other bytes are at the path, they do not
-// belong to the mirror, and remain.
+// retract removes new bytes from a path, or moves them back to the path of the file from
+// which they came. Other bytes at the path do not belong to the mirror, and remain.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
@@ -161,14 +157,14 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 }
 
 // giveBack moves new bytes back to the path of the file from which they came. It returns
-// false if the bytes are missing, or if something else is at the old path now.
+// false if the bytes are missing, or if something else is at that path now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
 		return false, err
 	}
 	if f, ok := files.(*flatBatch); ok && in.Taken == contentKey(in.SHA256) {
-		f.leave(in.Path)
+		f.dropName(in.Path)
 		return true, nil
 	}
 	k, _, err := m.look(ctx, in.Taken)
@@ -179,8 +175,8 @@ func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Int
 	return true, nil
 }
 
-// restoreStray moves a file that did not belong to the mirror from the trash back to
-// its path.
+// restoreStray moves a file that does not belong to the mirror from the trash back to its
+// path.
 func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.Kept == "" {
 		return nil
@@ -192,15 +188,15 @@ func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog
 	return err
 }
 
-// holds reports whether the file at key has the given SHA-256 and, if the given length is
-// known, that length.
+// holds reports whether the file at key has the given SHA-256 and length. An unknown
+// length is not compared.
 func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
 	digests, found, err := hashFile(ctx, m.bucket, key, length, resourcesync.SHA256)
 	return found && digests.Get(resourcesync.SHA256) == sum, err
 }
 
-// hashFile computes digests of the bytes at key. It returns false if there are no bytes,
-// or if the given length is known and theirs is different.
+// hashFile returns the digests of the bytes at key; false if there are none, or if their
+// length differs from the given one. An unknown length is not compared.
 func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesync.Length, algorithms ...resourcesync.Algorithm) (_ resourcesync.Digests, found bool, err error) {
 	r, info, err := b.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
@@ -220,9 +216,8 @@ func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesyn
 	return h.Digests(), true, nil
 }
 
-// settleLost records that the bytes of the given resources are lost: the resources become
-// due for the given reason.
-func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason string) error {
+// recordLost makes resources due whose bytes are lost.
+func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason string) error {
 	due, err := m.makeDue(ctx, lost, reason)
 	if err != nil || len(due) == 0 {
 		return err
@@ -230,8 +225,8 @@ func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason
 	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
-// makeDue returns memberships of the given resources as they are after the resources have
-// become due for the given reason. It leaves out memberships that are due already.
+// makeDue returns the memberships of the given resources, changed to due for the given
+// reason. It omits memberships that already are due.
 func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}

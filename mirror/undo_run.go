@@ -23,8 +23,8 @@ var ErrOvertaken = errors.New("a later run has changed the resource again")
 // the resource. The Version can be any earlier state that History, At or Ended has
 // yielded.
 type Reversal struct {
-	Version      // the state to restore; with Remove, the present state, whose file is moved to the trash
-	Remove  bool // whether to remove the resource, because it did not exist before the run that is being undone
+	Version      // the state to restore or, with Remove, the present state, which is to be removed
+	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
 }
 
 // Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
@@ -39,7 +39,7 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// always is used as a time of change that is later than any that a Source can state.
+// always is a time of change later than any that a Source can state.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // DeletedSince yields steps for Revert that restore deleted resources: those that were
@@ -48,7 +48,7 @@ func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Re
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // left out, since this was not a deletion by the Source: Release has removed the resource from KeptSet
+			if v.SetURI == KeptSet { // Release has removed the resource from KeptSet, which is no deletion by the Source
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -90,16 +90,16 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 // RevertOptions are the options of Revert.
 type RevertOptions struct {
 	// Keep makes the restored states last until Release is called, whatever the Source
-	// states. Without Keep, the next run synchronizes the resources with the Source again:
-	// it fetches the newer state of a restored resource. If the Source does not have a
-	// restored resource any more, the next run compares the whole set.
+	// states. Without Keep, the next run fetches the newer states of restored resources
+	// again. If the Source does not have a restored resource any more, the next run compares
+	// the whole set.
 	Keep bool
 	// Done is called for each step: with nil when the step is durable, or with the reason
 	// why it was skipped. Done may be nil.
 	Done func(Reversal, error)
 }
 
-// Largest number of resources and bytes in one batch, the same as in the batches of a
+// A batch of Revert has at most this number of resources and bytes, like the batches of a
 // Destination.
 const (
 	revertResources = 250
@@ -133,25 +133,25 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // the steps that have been added to the batch
+	steps []Reversal // the steps in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // the sets for which it is recorded already that the next run compares them completely
+	stale map[catalog.SetID]bool // the sets for which recompare was already called
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
 	if err := step.Refused(); err != nil {
-		r.done(step, err)
+		r.report(step, err)
 		return nil
 	}
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	n, err := r.take(ctx, step)
+	n, err := r.addToBatch(ctx, step)
 	var damaged *resourcesync.MismatchError
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, &damaged), errors.Is(err, destination.ErrOccupied):
-		r.done(step, err)
+		r.report(step, err)
 		return nil
 	default:
 		return err
@@ -178,11 +178,11 @@ func (r *reverter) begin(ctx context.Context) error {
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // the error is ignored, since files that remain are removed when the mirror is opened again
+		_ = r.batch.Discard() // Open removes the files that remain if Discard fails
 	}
 }
 
-func (r *reverter) done(step *Reversal, err error) {
+func (r *reverter) report(step *Reversal, err error) {
 	if r.o.Done != nil {
 		r.o.Done(*step, err)
 	}
@@ -198,14 +198,14 @@ func (r *reverter) commit(ctx context.Context) error {
 		return err
 	}
 	for i := range r.steps {
-		r.done(&r.steps[i], nil)
+		r.report(&r.steps[i], nil)
 	}
 	r.steps, r.bytes = r.steps[:0], 0
 	return nil
 }
 
-// take adds a step to the batch, and returns the number of bytes that the step restores.
-func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
+// addToBatch returns the number of bytes that the step restores.
+func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
 		if err := r.recompare(ctx, step.set); err != nil {
 			return 0, err
@@ -222,7 +222,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 			return 0, err
 		}
 	}
-	claims, err := r.claims(ctx, step, &row, c != nil)
+	claims, err := r.membershipChanges(ctx, step, &row, c != nil)
 	if err != nil {
 		return 0, err
 	}
@@ -233,19 +233,19 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // the content is added only with the first claim
+		c = nil // the first call of add has added the content already
 	}
 	if replaces && !r.o.Keep {
-		err = r.othersDue(ctx, step, &row)
+		err = r.makeOthersDue(ctx, step, &row)
 	}
 	return step.Length.Int64(), err
 }
 
-// othersDue makes the resource of a step due in its other sets, since the step replaces
-// the bytes for these sets, too. It leaves out sets for which the batch has a step of
-// their own.
-func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
-	kept, err := r.m.set(ctx, KeptSet)
+// makeOthersDue makes the resource of a step due in its other sets, since the step
+// replaces the bytes for these sets, too. It omits sets for which the batch has a step of
+// the same resource.
+func (r *reverter) makeOthersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
+	kept, err := r.m.setID(ctx, KeptSet)
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 		return err
 	}
 	for _, other := range members {
-		if other.Set == kept || r.batch.claims(step.URI, other.Set) {
+		if other.Set == kept || r.batch.hasClaim(step.URI, other.Set) {
 			continue
 		}
 		if err := r.batch.add(step.URI, nil, &claim{state: other}); err != nil {
@@ -264,20 +264,20 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 	return nil
 }
 
-func (b *batch) claims(uri string, set catalog.SetID) bool {
+func (b *batch) hasClaim(uri string, set catalog.SetID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[uri]
 	return e != nil && e.claims[set] != nil
 }
 
-// bytesOf copies the bytes of an earlier state to the batch, and verifies them.
+// bytesOf verifies the bytes of an earlier state and adds a copy of them to the batch.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // the modification time that the Source stated for these bytes
+		w.Modified = info.ModTime // the file in the trash has the modification time that the Source stated
 	}
-	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
+	if err := r.batch.checkVacant(ctx, &w, row); err != nil {
 		return nil, err
 	}
 	body, err := r.m.OpenVersion(ctx, &step.Version)
@@ -289,21 +289,21 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the bytes are not verified, since the Source gave no digests
+		c.proof = "" // the Source gave no digest that proves these bytes
 	}
 	return c, nil
 }
 
-// restoredReason is recorded as the reason for which a restored resource is due, so that
-// the next run fetches its newer state from the Source.
+// restoredReason is the reason why a restored resource is due, so that the next run
+// fetches the newer state from the Source.
 const restoredReason = "an earlier state of the resource was restored"
 
-// claims returns the changes of memberships by which a state is restored. replaces says
-// whether the step replaces the bytes of the resource.
-func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
+// membershipChanges returns the changes of memberships by which a state is restored.
+// replaces says whether the step replaces the bytes of the resource.
+func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // keeps the recorded time of change, which must not become earlier
+		state.Changed = row.Changed // the recorded time of change must not become earlier
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
@@ -342,7 +342,8 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 }
 
 // recompare makes the next run compare the whole set with the lists of the Source. It
-// must be called before the change because of which this is necessary.
+// must be called before the change that makes this necessary, in case of a crash in
+// between.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 	if r.stale[set] {
 		return nil
@@ -377,7 +378,7 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	kept, err := m.set(ctx, KeptSet)
+	kept, err := m.setID(ctx, KeptSet)
 	if err != nil {
 		return err
 	}
@@ -409,9 +410,8 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	return b.Commit(ctx, nil)
 }
 
-// release undoes the effect of KeptSet on one membership of a resource. If the set is
-// KeptSet, the membership ends. In a set of the Source, the resource becomes due, since
-// the stored bytes may not be the last ones that the Source stated.
+// release ends a membership in KeptSet. In a set of the Source it makes the resource due,
+// since the stored bytes may not be the last ones that the Source stated.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
 		return b.Delete(ctx, set, v.URI, time.Time{})

@@ -29,10 +29,9 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 	return m.run.ID, nil
 }
 
-// counts has the numbers of memberships that a batch begins, changes and ends.
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run, with the counts of a batch added. The caller must hold
+// thisRun returns the current run with the counts of a batch. The caller must hold
 // m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
@@ -42,8 +41,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count counts a change of a membership as created if the resource is a new member, and
-// as updated if it gets new bytes or only new metadata.
+// count counts a change of a membership: as created if the resource is a new member, and
+// as updated if the resource gets new bytes or only new metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {
@@ -62,8 +61,8 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 	case c.noted:
 		typ = c.typ
 	}
-	// If a Remainder is recorded for the first time, this alone does not end the state,
-	// since earlier versions of the program recorded none.
+	// Earlier versions of the program recorded no Remainder. So the first one that is
+	// recorded does not end the state.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true
