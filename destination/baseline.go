@@ -33,14 +33,14 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			// The dump has entries without a strong digest, lacks resources that the mirror
 			// holds, or is older than the mirror's state.
-			return k.preferOther(ctx, pl, harvest.ResourceList, why, "the Resource Dump has less evidence", func(list *planner) bool {
+			return k.preferOther(ctx, pl, harvest.ResourceList, why, "the Resource Dump proves less than the Resource List", func(list *planner) bool {
 				usable := list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "")
 				return usable && pl.hasLessEvidence(list)
 			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
 			// A Source may write dumps more often than lists. Then an older list does not mean
 			// that the Source went back.
-			return k.preferOther(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than what was read before", func(dump *planner) bool {
+			return k.preferOther(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than a document that an earlier run read", func(dump *planner) bool {
 				return dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind()
 			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.worthComparing(pl.gets()):
@@ -94,8 +94,8 @@ func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
 
 // These errors are reasons not to use a dump although each of its documents is usable.
 var (
-	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // a resource that is in no part may have been added after that part was made
+	errDiffers  = &harvest.SourceError{Err: errors.New("it proves less than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("the times of its parts differ or are unknown")} // a resource that is in no part may have been added after that part was made
 )
 
 // compareWithDump makes a second plan, from a Resource Dump, only if that may cost

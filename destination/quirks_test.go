@@ -207,7 +207,7 @@ func TestQuirk_06(t *testing.T) {
 			t.Errorf("pages in a circle: got gap %q", rep.Gap)
 		}
 		s.offer("/list.xml", "/changes2.xml")
-		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "begins elsewhere") {
+		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "is not the first page of its Change List") {
 			t.Errorf("a page that is not the first: got gap %q", rep.Gap)
 		}
 	})
@@ -331,7 +331,7 @@ func TestQuirk_28_latest(t *testing.T) {
 			s.changes(0)
 			m := newMirror(t, s)
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
-			m.wantNote("has no at, so its time is unknown, at the latest " + tt.want)
+			m.wantNote(`has no "at" attribute, so its time is unknown, at the latest ` + tt.want)
 			if rep := m.mustSync(destination.Baseline, 20, 0, 0, 0); !strings.Contains(rep.Why, "is read in each run") {
 				t.Errorf("second run: got %q", rep.Why)
 			}

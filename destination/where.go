@@ -41,7 +41,7 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 		ok, err := d.Where.Selects(ctx, record)
 		if err != nil && !told[record.Href] && len(told) < maxNamed {
 			told[record.Href] = true
-			d.note("", fmt.Sprintf("a record cannot be read, so what it describes is left alone: %v", err))
+			d.note("", fmt.Sprintf("a metadata record cannot be read, so the resource that it describes is left alone: %v", err))
 		}
 		return ok, err
 	}
