@@ -47,8 +47,8 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 	}
 }
 
-// described returns "" if Where selects w. A resource whose links were dropped is
-// selected, because leaving it out would be a guess.
+// described returns "" if Where selects the resource. A resource whose links were
+// dropped is selected, because leaving it out would be a guess.
 func (s *scope) described(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""
