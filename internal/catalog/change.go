@@ -32,10 +32,10 @@ const MaxChanges = 500
 // their Seq and Datetime. All changes of a call have the same Datetime: the time of
 // recording, or a later time if the clock is behind, because the Datetime must be later
 // than in earlier calls and not before a reserved moment (see Reserve). Record uses the
-// fields Change, URI, Path, LastMod, Length,
-// Digests, Type, Encoding, ChangeFreq, Remainder and Stat; for a deletion it uses only
-// the URI. It returns ErrState for the creation of a member, and for the update or
-// deletion of a resource that is not a member.
+// fields Change, URI, Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq,
+// Remainder and Stat; for a deletion it uses only the URI. It returns ErrState for the
+// creation of a member, and for the update or deletion of a resource that is not a
+// member.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	return c.RecordWith(ctx, set, changes, nil)
 }
@@ -246,7 +246,7 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create records a new member. id is 0 if no set has the resource yet.
+// create records a new member. id is 0 if the catalog does not have the resource yet.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {

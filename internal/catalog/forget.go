@@ -17,10 +17,10 @@ func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
 // ForgetChanges deletes the oldest changes of a set in the log, and returns how many it
 // deleted. It keeps changes with a Seq greater than lastSeq, and always the last change
 // of the set. Each transaction deletes at most forgetRows (5000) changes. ForgetChanges
-// stops when it has deleted enough changes or more. After an error, the changes of
-// earlier transactions stay deleted.
-func (c *Facts) ForgetChanges(ctx context.Context, set SetID, lastSeq, enough int64) (n int64, err error) {
-	for n < enough {
+// stops after the transaction with which the number of deleted changes reaches limit.
+// After an error, the changes of earlier transactions stay deleted.
+func (c *Facts) ForgetChanges(ctx context.Context, set SetID, lastSeq, limit int64) (n int64, err error) {
+	for n < limit {
 		var some int64
 		err := c.transact(ctx, "forget changes in the catalog", func(r *recorder) {
 			var last, moment sql.NullInt64

@@ -89,7 +89,7 @@ func checkSpace(path string, space func(*os.Root) (durable.Space, error)) (err e
 }
 
 // copyTo copies the catalog at path to target, completely or not at all. It replaces an
-// existing copy, which an earlier attempt has made.
+// outdated copy, for example of an earlier attempt.
 func copyTo(ctx context.Context, db *sql.DB, path, target string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)

@@ -100,11 +100,11 @@ func (r *recorder) storeDocuments(id int64, f Finished) {
 	}
 }
 
-// Items yields the items of a set that have the given kind and a number of at least
-// least, in ascending order of their numbers.
-func (c *Publisher) Items(ctx context.Context, set SetID, kind string, least int64) iter.Seq2[Item, error] {
+// Items yields the items of a set that have the given kind and the number lowest or a
+// greater one, in ascending order of their numbers.
+func (c *Publisher) Items(ctx context.Context, set SetID, kind string, lowest int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
-	return listing(c.reading(ctx, "list items in the catalog"), query, least-1, func(it *Item) (any, []any) {
+	return listing(c.reading(ctx, "list items in the catalog"), query, lowest-1, func(it *Item) (any, []any) {
 		return &it.Number, []any{&it.Kind, &it.Number, &it.Body}
 	}, set, kind)
 }

@@ -51,7 +51,7 @@ type Facts interface {
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
 	CountChanges(ctx context.Context, set catalog.SetID, after, through int64) (int64, error)
 	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
-	ForgetChanges(ctx context.Context, set catalog.SetID, lastSeq, enough int64) (int64, error)
+	ForgetChanges(ctx context.Context, set catalog.SetID, lastSeq, limit int64) (int64, error)
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }
 
@@ -113,7 +113,7 @@ type Publisher interface {
 	FinishPublication(ctx context.Context, id int64, f catalog.Finished) error
 	LastPublication(ctx context.Context, set catalog.SetID) (id int64, body string, done bool, err error)
 	PublishedSets(ctx context.Context) ([]string, error)
-	Items(ctx context.Context, set catalog.SetID, kind string, least int64) iter.Seq2[catalog.Item, error]
+	Items(ctx context.Context, set catalog.SetID, kind string, lowest int64) iter.Seq2[catalog.Item, error]
 	Document(ctx context.Context, key string) (catalog.Document, bool, error)
 	Documents(ctx context.Context) iter.Seq2[string, error]
 	ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error]
