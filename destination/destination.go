@@ -200,7 +200,7 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	for _, a := range none.Tried {
 		named := a.Way == discover.WayWellKnown || a.Way == discover.WayBelow || slices.Contains(known, a.URL)
 		if a.Page != nil && named {
-			return fmt.Errorf("an earlier run could read the Source of %q: %w", d.Source, &harvest.SourceError{Err: a.Page})
+			return fmt.Errorf("cannot read the Source of %q, which an earlier run has read: %w", d.Source, &harvest.SourceError{Err: a.Page})
 		}
 	}
 	return err

@@ -74,7 +74,7 @@ func (r *lister) lists(uris []string) bool {
 	}
 	for _, p := range r.before {
 		if !r.read[p.prev] {
-			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is not the first page of its list, and no page before it could be read: " + p.prev})
+			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is not the first page of its list, and its previous page was not read: " + p.prev})
 		}
 	}
 	return true
