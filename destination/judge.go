@@ -189,7 +189,9 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resou
 	case evidence.Remove:
 		return pl.remove(h, w, false)
 	case evidence.Withhold:
-		return pl.remove(h, w, true)
+		// of two lists with the same time the first contained the resource, unless the
+		// mirror restored it after reading that list
+		return pl.remove(h, w, !h.Unnamed || !h.Changed.Before(w.Changed))
 	case evidence.Remember:
 		return pl.actions.Append(Action{Kind: Remember, Want: *w})
 	}

@@ -32,6 +32,7 @@ type Held struct {
 	Told    bool                  // set if Changed is the time of a change, and not of a list
 	Until   time.Time             // latest possible time of a change for which Changed is only the earliest possible time; else zero
 	Came    time.Time             // time at which the bytes arrived, by their server's clock; zero if unknown or not needed
+	Unnamed bool                  // set if the mirror has restored the resource although the lists read until then did not contain it any more
 	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
 	Due     string                // reason why the bytes must be fetched again; "" if they need not be
 	Wanted  harvest.Resource      // the Source's latest description of the resource, if Due is set

@@ -163,6 +163,7 @@ func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 // Retries come last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
+// URIs returns the URIs of the plan's sets.
 func (p *Plan) URIs() []string {
 	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
 }

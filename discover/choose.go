@@ -19,7 +19,7 @@ func (s *Source) Choose(names []string) ([]Set, error) {
 	return sets, nil
 }
 
-// UnknownSetError reports a requested set that the Source does not have.
+// UnknownSetError means that the Source does not have a requested set.
 type UnknownSetError struct {
 	Name    string
 	Offered []Set

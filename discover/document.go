@@ -120,12 +120,12 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 		}
 		d.leads = d.leads || e.Capability != "" && !isListing(e.Capability)
 		if total++; keep && total <= t.s.most {
-			return d.keep(t, e)
+			return d.storeEntry(t, e)
 		}
 		return nil
 	}
 	whole, err := in.Take(uri, resp)
-	t.tell(uri, &tally)
+	t.addNotices(uri, &tally)
 	var bad *document.Error
 	switch {
 	case err == nil:
@@ -138,17 +138,17 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	d.header.Capability = brief(d.header.Capability)
 	switch {
 	case !holdsDocuments(d.header.Capability):
-		d.forget(t)
+		d.dropEntries(t)
 	case total > len(d.entries):
 		return nil, nil, &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
 	}
 	return d, nil, nil
 }
 
-// tell makes notices of the notes about one document. It leaves out notes about legal
+// addNotices makes notices of the notes about one document. It leaves out notes about legal
 // deviations, and those about relative URIs, which are reported when such a URI is
 // followed.
-func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
+func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
 			continue
@@ -157,9 +157,9 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// keep stores an entry of the document, unless the entries of all documents take too
+// storeEntry stores an entry of the document, unless the entries of all documents take too
 // much memory.
-func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
+func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.room.Add(-kept.size()) < 0 {
 		return fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)
@@ -168,9 +168,9 @@ func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	return nil
 }
 
-// forget drops the stored entries of the document, because they are not links to
+// dropEntries drops the stored entries of the document, because they are not links to
 // further documents.
-func (d *doc) forget(t *trip) {
+func (d *doc) dropEntries(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
 	}
@@ -187,7 +187,7 @@ func (e *entry) size() int64 {
 // known capability.
 func brief(c resourcesync.Capability) resourcesync.Capability {
 	const most = 100
-	return resourcesync.Capability(cut(string(c), most))
+	return resourcesync.Capability(truncate(string(c), most))
 }
 
 // headerError converts the error of a document whose header could not be read. It
@@ -231,15 +231,15 @@ func holdsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 
-// names reports whether an entry of a Source Description or Capability List leads to a
+// leadsToSameKind reports whether an entry of a Source Description or Capability List leads to a
 // document of the same kind, as the entries of an index do (1.1 §8). Some Sources have
 // such entries in a urlset.
-func (d *doc) names(e *entry) bool {
+func (d *doc) leadsToSameKind(e *entry) bool {
 	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
 }
 
-// is reports whether the document has the expected root and capability.
-func (d *doc) is(r resourcesync.Root, c resourcesync.Capability) error {
+// checkKind returns an error if the document has another root or capability.
+func (d *doc) checkKind(r resourcesync.Root, c resourcesync.Capability) error {
 	if d.header.Root == r && d.header.Capability == c {
 		return nil
 	}

@@ -118,7 +118,7 @@ type CapabilityError struct {
 	Root      resourcesync.Root
 }
 
-// Error describes the failed search: what was expected and what was found.
+// Error says which capability was expected and which was found.
 func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }

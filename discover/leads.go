@@ -38,7 +38,7 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 		u, err = fetch.Parse(u.String())
 	}
 	if err == nil {
-		err = s.own(u)
+		err = s.checkOrigin(u)
 	}
 	if err != nil {
 		return ref{line: line, err: err}
@@ -72,11 +72,11 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// gather follows the references and collects the sets to which they lead. A page or
+// followAll follows the references and collects the sets to which they lead. A page or
 // robots.txt may have a reference for each set (1.1 §6.3.4). A reference that is
 // broken, or does not lead to a document of the Source, is skipped. A document of the
 // Source that is unusable ends the search.
-func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
+func (s *search) followAll(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
 		l.refs = l.refs[:maxLeads]
@@ -89,9 +89,9 @@ func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 		var other *notDocumentError
 		switch {
 		case err == nil:
-			sets = merge(sets, s.src.Sets)
+			sets = appendMissing(sets, s.src.Sets)
 			descriptions = append(descriptions, s.src.Description)
-		case ctx.Err() != nil, r.err == nil && !errors.Is(err, errAsked) && ends(err):
+		case ctx.Err() != nil, r.err == nil && !errors.Is(err, errAsked) && endsSearch(err):
 			return err
 		case errors.As(err, &other) && other.plain:
 			if none.plain++; none.plain == 1 {
@@ -127,7 +127,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 		return err
 	}
 	s.src.Sets, s.src.Description, s.src.Complete = nil, "", false
-	if err := s.from(ctx, t, d); err != nil {
+	if err := s.setsBehind(ctx, t, d); err != nil {
 		return err
 	}
 	if c := d.header.Capability; c != l.want {
@@ -136,8 +136,8 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	return nil
 }
 
-// merge appends those of the sets in more that are not yet in sets.
-func merge(sets, more []Set) []Set {
+// appendMissing appends those of the sets in more that are not yet in sets.
+func appendMissing(sets, more []Set) []Set {
 	for _, m := range more {
 		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
 			sets = append(sets, m)

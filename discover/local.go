@@ -120,7 +120,7 @@ func (l *Local) place(name string, links []*url.URL) *url.URL {
 		rest := strings.TrimPrefix(u.Path, "/")
 		for rest != "" {
 			if fs.ValidPath(rest) && l.has(rest) {
-				return above(u, strings.TrimSuffix(u.Path, rest))
+				return directoryURI(u, strings.TrimSuffix(u.Path, rest))
 			}
 			_, rest, _ = strings.Cut(rest, "/")
 		}
@@ -130,14 +130,14 @@ func (l *Local) place(name string, links []*url.URL) *url.URL {
 		if own := path.Dir(name); own != "." {
 			dir = strings.TrimSuffix(dir, own)
 		}
-		return above(links[0], strings.TrimSuffix(dir, "/")+"/")
+		return directoryURI(links[0], strings.TrimSuffix(dir, "/")+"/")
 	}
 	u, _ := url.Parse(NoHost)
 	return u
 }
 
-// above returns the URI of the directory with the given path on the host of u.
-func above(u *url.URL, dir string) *url.URL {
+// directoryURI returns the URI of the directory with the given path on the host of u.
+func directoryURI(u *url.URL, dir string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
 }
 

@@ -66,18 +66,17 @@ func isHTML(served string, begin []byte) bool {
 	return t == "text/html" || t == "application/xhtml+xml"
 }
 
-// byHeader follows the Link headers of the page.
-func (s *search) byHeader(ctx context.Context, t *trip) error {
+func (s *search) followHeaders(ctx context.Context, t *trip) error {
 	p := s.page
-	s.settle(p.base)
+	s.setOrigin(p.base)
 	l := p.leads()
 	for i := range p.header {
-		if link := &p.header[i]; link.Has(resourcesync.RelSource) && p.isAbout(link) {
+		if link := &p.header[i]; link.Has(resourcesync.RelSource) && p.concernsGiven(link) {
 			u, err := p.base.Parse(link.Href)
 			l.refs = append(l.refs, s.reference(u, 0, err))
 		}
 	}
-	return s.gather(ctx, t, &l)
+	return s.followAll(ctx, t, &l)
 }
 
 // leads returns the references among the links of a page.
@@ -88,9 +87,9 @@ func (p *page) leads() leads {
 	}
 }
 
-// isAbout reports whether a Link header is about the given URI itself. A link whose
+// concernsGiven reports whether a Link header is about the given URI itself. A link whose
 // anchor is another URI is about that URI, and is ignored.
-func (p *page) isAbout(l *weblink.Link) bool {
+func (p *page) concernsGiven(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
 	}
@@ -102,13 +101,12 @@ func (p *page) isAbout(l *weblink.Link) bool {
 	return u.String() == p.base.String()
 }
 
-// byHTML follows the link elements of the page.
-func (s *search) byHTML(ctx context.Context, t *trip) error {
+func (s *search) followElements(ctx context.Context, t *trip) error {
 	p := s.page
 	if !p.isHTML {
 		return &nowhereError{none: "not an HTML page"}
 	}
-	s.settle(p.base)
+	s.setOrigin(p.base)
 	l := p.leads()
 	for _, link := range p.html.Links {
 		if !link.Has(resourcesync.RelSource) {
@@ -122,7 +120,7 @@ func (s *search) byHTML(ctx context.Context, t *trip) error {
 	if len(l.refs) == 0 && p.err != nil {
 		return p.err
 	}
-	return s.gather(ctx, t, &l)
+	return s.followAll(ctx, t, &l)
 }
 
 // resolved makes a reference of a link in an HTML page, whose URL may be relative.
@@ -135,14 +133,14 @@ func (s *search) resolved(p *page, href string, line int) ref {
 	return s.reference(u, line, err)
 }
 
-// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain
+// followRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain
 // Sitemaps, which are the majority.
-func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
+func (s *search) followRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {
 		return err
 	}
-	s.settle(base)
+	s.setOrigin(base)
 	t.passPlain = true
 	l := leads{at: base.String(), none: "no Sitemap line", want: resourcesync.CapabilityResourceList, quirk: resourcesync.QuirkRobots}
 	odd := 0
@@ -153,7 +151,7 @@ func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
 		u, err := base.Parse(line.URI)
 		l.refs = append(l.refs, s.reference(u, line.Line, err))
 	}
-	if err := s.gather(ctx, t, &l); err != nil {
+	if err := s.followAll(ctx, t, &l); err != nil {
 		return err
 	}
 	if odd > 0 {

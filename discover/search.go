@@ -52,20 +52,18 @@ func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
 	}
-	n.Msg = cut(n.Msg, maxMessage)
+	n.Msg = truncate(n.Msg, maxMessage)
 	t.notices = append(t.notices, n)
 }
 
-// cut truncates a text from a Source to a number of bytes.
-func cut(s string, most int) string {
+func truncate(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// join adds the notices and the number of requests of t to the result of the search.
-func (s *search) join(t *trip) {
+func (s *search) addTrip(t *trip) {
 	s.src.Notices = append(s.src.Notices, t.notices...)
 	s.src.Requests += t.requests
 }
@@ -85,18 +83,18 @@ func newSearch(f Finder, given string) *search {
 }
 
 func (s *search) run(ctx context.Context) (*Source, error) {
-	given, err := s.start()
+	given, err := s.checkGiven()
 	if err != nil {
 		return nil, s.fail(Attempt{Way: WayDocument, URL: s.src.Given, Outcome: err.Error(), Err: err})
 	}
-	for _, a := range ways(given) {
+	for _, a := range places(given) {
 		t := &trip{s: s}
-		if !s.due(a) {
+		if !s.worthTrying(a) {
 			continue
 		}
 		s.way = a.Way
-		err := s.look(ctx, t, a)
-		s.join(t)
+		err := s.tryPlace(ctx, t, a)
+		s.addTrip(t)
 		if err == nil {
 			if more := s.told.Load() - maxNotices; more > 0 {
 				s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
@@ -109,7 +107,7 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		if page := pageOf(err); page != nil {
 			a.Page = page
 		}
-		if ctx.Err() != nil || ends(err) {
+		if ctx.Err() != nil || endsSearch(err) {
 			return nil, s.fail(a)
 		}
 		s.src.Tried = append(s.src.Tried, a)
@@ -117,10 +115,10 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-// due reports whether an attempt is still worthwhile. It returns false if the search
+// worthTrying reports whether an attempt is still worthwhile. It returns false if the search
 // has already looked at the same URI, or if the page whose links should be followed
 // could not be fetched.
-func (s *search) due(a Attempt) bool {
+func (s *search) worthTrying(a Attempt) bool {
 	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil
 	}
@@ -129,28 +127,26 @@ func (s *search) due(a Attempt) bool {
 	return !was
 }
 
-// look makes one attempt: it looks for the Source in one place.
-func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
+func (s *search) tryPlace(ctx context.Context, t *trip, a Attempt) error {
 	load := t.load
 	switch a.Way {
 	case WayDocument:
 		load = func(ctx context.Context, uri string) (*doc, error) { return s.readGiven(ctx, t, uri) }
 	case WayHeader:
-		return s.byHeader(ctx, t)
+		return s.followHeaders(ctx, t)
 	case WayHTML:
-		return s.byHTML(ctx, t)
+		return s.followElements(ctx, t)
 	case WayRobots:
-		return s.byRobots(ctx, t, a.URL)
+		return s.followRobots(ctx, t, a.URL)
 	}
 	d, err := load(ctx, a.URL)
 	if err != nil {
 		return err
 	}
-	return s.from(ctx, t, d)
+	return s.setsBehind(ctx, t, d)
 }
 
-// start checks the given URI and the allowed origins before the search begins.
-func (s *search) start() (*url.URL, error) {
+func (s *search) checkGiven() (*url.URL, error) {
 	given, err := fetch.Parse(s.src.Given)
 	if err != nil {
 		return nil, err
@@ -171,9 +167,9 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// ends reports whether an error ends the search. It does if a Source was found but is
+// endsSearch reports whether an error ends the search. It does if a Source was found but is
 // broken or unavailable, because no other Source may then be used in its place.
-func ends(err error) bool {
+func endsSearch(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError
 	var fe *fetch.Error
@@ -188,11 +184,11 @@ func ends(err error) bool {
 	return true
 }
 
-// ways lists the places in which the search looks for the Source of a URI: the URI and
+// places lists the places in which the search looks for the Source of a URI: the URI and
 // its links, the well-known URIs, robots.txt. A URI that ends in a slash is a site or a
 // part of one; for such a part the well-known URI below it comes first. Any other URI
 // may itself be a document.
-func ways(given *url.URL) []Attempt {
+func places(given *url.URL) []Attempt {
 	at := func(path string) string {
 		u := *given
 		u.Path, u.RawPath, u.RawQuery, u.ForceQuery = path, "", "", false

@@ -21,30 +21,29 @@ type reading struct {
 func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
-		t.entries(ctx, d, &r)
+		t.sortEntries(ctx, d, &r)
 	}
 	index := d.header.Root == resourcesync.SitemapIndex
 	if len(r.named) == 0 || !index {
-		if err := d.is(resourcesync.URLSet, resourcesync.CapabilityCapabilityList); err != nil {
+		if err := d.checkKind(resourcesync.URLSet, resourcesync.CapabilityCapabilityList); err != nil {
 			return reading{}, err
 		}
 	}
 	if n := len(r.named); n > 0 {
-		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: fmt.Sprintf("names %d Capability Lists: each is read as a set", n)})
+		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: fmt.Sprintf("the document names %d Capability Lists: each is read as a set", n)})
 	}
 	r.own = !index && (len(r.named) == 0 || len(r.named) < len(d.entries))
 	return r, nil
 }
 
-// entries sorts the entries of a Capability List by capability.
-func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
+func (t *trip) sortEntries(ctx context.Context, d *doc, r *reading) {
 	for i := range d.entries {
 		e := &d.entries[i]
-		uri, err := t.s.link(t, d, e.loc, e.line)
+		uri, err := t.s.resolveLink(t, d, e.loc, e.line)
 		switch {
 		case err != nil:
 			t.leaveOut(d.base.String(), e.line, err)
-		case d.names(e):
+		case d.leadsToSameKind(e):
 			r.named = append(r.named, Set{URI: uri, Description: e.describedBy})
 		case d.header.Root == resourcesync.URLSet:
 			t.place(ctx, &r.set, d, e, uri)
@@ -57,7 +56,7 @@ func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
 func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string) {
 	c := e.capability
 	if !c.Known() {
-		c = t.learn(ctx, uri, c)
+		c = t.readCapability(ctx, uri, c)
 	}
 	if !isListing(c) {
 		t.leaveOut(d.base.String(), e.line, &noPlaceError{c, "a Capability List"})
@@ -69,9 +68,9 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// learn reads the document of an entry to find out its capability, because the entry
+// readCapability reads the document of an entry to find out its capability, because the entry
 // states none or an unknown one.
-func (t *trip) learn(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
+func (t *trip) readCapability(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
 	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
 	if called != "" {
 		n.Quirk, n.Msg = resourcesync.QuirkCapabilityNew, fmt.Sprintf("capability %q is unknown", string(called))

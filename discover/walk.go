@@ -15,9 +15,8 @@ import (
 	"instep/resourcesync"
 )
 
-// from finds the sets to which a document leads.
-func (s *search) from(ctx context.Context, t *trip, d *doc) error {
-	s.settle(d.base)
+func (s *search) setsBehind(ctx context.Context, t *trip, d *doc) error {
+	s.setOrigin(d.base)
 	uri := d.base.String()
 	switch h := &d.header; {
 	case h.Capability == "":
@@ -34,11 +33,11 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	return s.fromList(ctx, t, d)
 }
 
-// settle sets the Source's origin when its first document has been read. After a
+// setOrigin sets the Source's origin when its first document has been read. After a
 // redirect from http to https both origins belong to the Source. Any other redirect to
 // another origin needs the user's consent: the user must allow that origin for all
 // documents.
-func (s *search) settle(at *url.URL) {
+func (s *search) setOrigin(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
 		s.src.Origin = o
@@ -46,9 +45,9 @@ func (s *search) settle(at *url.URL) {
 	}
 }
 
-// own returns an error if the URL u is neither on an origin of the Source nor on an
+// checkOrigin returns an error if the URL u is neither on an origin of the Source nor on an
 // allowed one, so that a document must not be read from it.
-func (s *search) own(u *url.URL) error {
+func (s *search) checkOrigin(u *url.URL) error {
 	o := fetch.Origin(u)
 	if slices.Contains(s.src.Origins, o) || s.allowed[o] {
 		return nil
@@ -56,14 +55,14 @@ func (s *search) own(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// link resolves a URI in the document d. It returns an error if a document must not be
+// resolveLink resolves a URI in the document d. It returns an error if a document must not be
 // read from the resulting URI.
-func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
+func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
 		return "", err
 	}
-	return u.String(), s.own(u)
+	return u.String(), s.checkOrigin(u)
 }
 
 // leaveOut records that an entry of a document, or a link of a page, is not followed
@@ -97,21 +96,21 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 			ref = d.header.Link("index")
 		}
 		if ref == "" {
-			return s.alone(t, first, "")
+			return s.makeSetOf(t, first, "")
 		}
-		uri, err := s.link(t, d, ref, 0)
+		uri, err := s.resolveLink(t, d, ref, 0)
 		if err != nil {
-			return s.alone(t, first, err.Error())
+			return s.makeSetOf(t, first, err.Error())
 		}
 		if slices.Contains(seen, uri) {
 			return &brokenError{uri, fmt.Errorf("the links up go in a circle: %s", strings.Join(append(seen, uri), " → "))}
 		}
 		seen = append(seen, uri)
 		if d, err = t.load(ctx, uri); err != nil {
-			if ctx.Err() != nil || ends(err) || errors.Is(err, fetch.Temporary) {
+			if ctx.Err() != nil || endsSearch(err) || errors.Is(err, fetch.Temporary) {
 				return err
 			}
-			return s.alone(t, first, err.Error())
+			return s.makeSetOf(t, first, err.Error())
 		}
 		switch c := d.header.Capability; {
 		case c == resourcesync.CapabilityDescription:
@@ -119,15 +118,15 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 		case c == resourcesync.CapabilityCapabilityList:
 			return s.fromCapabilityList(ctx, t, d)
 		case !isListing(c):
-			return s.alone(t, first, fmt.Sprintf("%q is %s", uri, kindOf(d.header.Root, c)))
+			return s.makeSetOf(t, first, fmt.Sprintf("%q is %s", uri, kindOf(d.header.Root, c)))
 		}
 	}
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List after %d links up", maxUp)}
 }
 
-// alone makes a set of its own from a list that has no usable Capability List. why is
+// makeSetOf makes a set from a list that has no usable Capability List. The parameter why is
 // the reason why its "up" link cannot be followed; "" if there is no such link.
-func (s *search) alone(t *trip, d *doc, why string) error {
+func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
@@ -177,7 +176,7 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error 
 // Descriptions.
 func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	s.src.Description = d.base.String()
-	parts, err := s.descriptions(ctx, t, d)
+	parts, err := s.allDescriptions(ctx, t, d)
 	if err != nil {
 		return err
 	}
@@ -194,14 +193,14 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	return err
 }
 
-// descriptions returns the Source Description d and those to which it links. These are
+// allDescriptions returns the Source Description d and those to which it links. These are
 // the parts of an index (1.1 §8), one level deep, or entries of a urlset that is used
 // like an index.
-func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
+func (s *search) allDescriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
 	for i := 0; i < len(parts); i++ {
-		named, err := s.namedBy(ctx, t, parts[i], seen)
+		named, err := s.linkedDescriptions(ctx, t, parts[i], seen)
 		if err != nil {
 			return nil, err
 		}
@@ -210,16 +209,16 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, err
 	return parts, nil
 }
 
-// namedBy reads the Source Descriptions to which d links, except those that have
+// linkedDescriptions reads the Source Descriptions to which d links, except those that have
 // already been read.
-func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
+func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
 		e := &d.entries[i]
-		if !d.names(e) {
+		if !d.leadsToSameKind(e) {
 			continue
 		}
-		uri, err := s.link(t, d, e.loc, e.line)
+		uri, err := s.resolveLink(t, d, e.loc, e.line)
 		switch {
 		case err != nil:
 			t.leaveOut(d.base.String(), e.line, err)
@@ -229,7 +228,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 		}
 		p, err := t.loadNamed(ctx, uri)
 		if err == nil {
-			err = p.is(resourcesync.URLSet, resourcesync.CapabilityDescription)
+			err = p.checkKind(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
 		if err != nil { // without the error, the sets in a missing part would seem deleted
 			return nil, &brokenError{uri, err}
@@ -238,7 +237,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 		parts = append(parts, p)
 	}
 	if len(parts) > 0 && d.header.Root == resourcesync.URLSet {
-		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: "names Source Descriptions as an index does; they are read"})
+		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: "the document names other Source Descriptions, as an index does; they are read"})
 	}
 	return parts, nil
 }
@@ -254,13 +253,13 @@ func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	for i := range d.entries {
 		e := &d.entries[i]
 		switch {
-		case d.names(e):
+		case d.leadsToSameKind(e):
 			continue // another Source Description
 		case e.capability != resourcesync.CapabilityCapabilityList && e.capability.Known():
 			t.leaveOut(d.base.String(), e.line, &noPlaceError{e.capability, inDescription})
 			continue
 		}
-		uri, err := s.link(t, d, e.loc, e.line)
+		uri, err := s.resolveLink(t, d, e.loc, e.line)
 		if err != nil {
 			t.leaveOut(d.base.String(), e.line, err)
 			continue
@@ -349,7 +348,7 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	}
 	_ = g.Wait()
 	for _, t := range trips {
-		s.join(t)
+		s.addTrip(t)
 	}
 	return read
 }

@@ -134,6 +134,7 @@ func QuirkOf(err error) resourcesync.Quirk {
 	return 0
 }
 
+// OtherFormat returns the error for a package that is not a ZIP file.
 func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }

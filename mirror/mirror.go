@@ -251,10 +251,12 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 		}
 		switch e, ok := told[uris[i]]; {
 		case !ok:
-		case e.Gone && !all[i].Member:
-			all[i].Gone = e.Moment
-		case !e.Gone && all[i].Member && e.Moment.Equal(all[i].Changed):
-			all[i].Told, all[i].Until, all[i].Came = e.Told, e.Until, e.Came
+		case e.Gone && e.Told:
+			if !all[i].Member {
+				all[i].Gone = e.Moment
+			}
+		case all[i].Member && e.Moment.Equal(all[i].Changed):
+			all[i].Told, all[i].Until, all[i].Came, all[i].Unnamed = e.Told, e.Until, e.Came, e.Gone
 		}
 	}
 	return all, nil

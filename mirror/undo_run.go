@@ -321,6 +321,14 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err := r.recompare(ctx, state.Set); err != nil {
 			return nil, err
 		}
+		told, err := r.m.own.Evidence(ctx, step.set, []string{step.URI})
+		if err != nil {
+			return nil, err
+		}
+		// A deletion by a change after the newest list would be recorded as Gone and Told.
+		// Without such a record, the newest list did not contain the resource.
+		last := told[step.URI]
+		state.Unnamed = !last.Gone || !last.Told
 	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.remainder:
 		state.Due, state.Wanted = restoredReason, row.Wanted
 		if row.Due == "" {

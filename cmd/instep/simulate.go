@@ -20,6 +20,7 @@ import (
 
 	"instep/blob"
 	"instep/internal/sim"
+	"instep/resourcesync"
 	"instep/source"
 )
 
@@ -185,6 +186,8 @@ func (f *simulateFlags) step() (time.Duration, error) {
 		return 0, usagef("--every %v: expected %v to %v", f.every, minEvery, maxEvery)
 	case !(f.speed > 0 && f.speed <= maxSpeed):
 		return 0, usagef("--speed %g: expected more than 0 and at most %g", f.speed, maxSpeed)
+	case f.listMax < 1 || f.listMax > resourcesync.MaxEntries:
+		return 0, usagef("--change-list-max %d: expected 1 to %d", f.listMax, resourcesync.MaxEntries)
 	case f.duration < 0:
 		return 0, usagef("--duration %v: expected 0 or more", f.duration)
 	}

@@ -9,7 +9,8 @@ import (
 // Evidence is the last statement that the Source made about a URI in a change. A
 // statement in a list is stored as Evidence only if the time at which the bytes arrived
 // decides whether they are the listed version, because a Membership does not store that
-// time.
+// time. With Gone and without Told, it is no statement of the Source: the resource is in
+// the set again, although no list or change says so.
 type Evidence struct {
 	Set    SetID
 	URI    string
@@ -37,14 +38,14 @@ func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[st
 }
 
 func (m *Membership) evidence() Evidence {
-	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
+	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Gone: m.Unnamed, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
 // needsEvidence is also true for a membership from a list that was written shortly after
 // the "lastmod" of the resource: then only the time at which the bytes arrived shows
 // whether they are the listed version or the previous one.
 func (m *Membership) needsEvidence() bool {
-	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(distinctAfter))
+	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(distinctAfter))
 }
 
 // If two times are rounded to whole seconds and differ by distinctAfter or more, they

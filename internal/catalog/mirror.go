@@ -105,6 +105,7 @@ type Membership struct {
 	Relabel   bool      // whether only attributes of the resource changed, not its bytes; the history stores the state before such a change, too
 	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
 	Told      bool      // whether the Source stated the membership in a change, not in a list; Holders does not set this field
+	Unnamed   bool      // whether the membership began again after lists or changes had ended it; Holders does not set this field
 	Until     time.Time // the latest possible time of the change, while Changed is the earliest; zero if the exact time is known; Holders does not set this field
 	Came      time.Time // the time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or not needed because there are digests; Holders does not set this field
 }

@@ -194,10 +194,12 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 		e.Out = scan.Loop
 		return e, nil
 	}
-	if e.Out, e.Past = l.doubtAbout(m), m.outdated; m.Stored && !m.outdated {
-		e.Intact, err = l.m.Untouched(ctx, &m.Held)
+	if e.Out, e.Past = l.doubtAbout(m), m.outdated; e.Out == "" && !m.outdated {
+		// The error is ignored: a file that cannot be examined is not known to be intact, so
+		// the scan reads it, and has the same error if that counts.
+		e.Intact, _ = l.m.Untouched(ctx, &m.Held)
 	}
-	return e, err
+	return e, nil
 }
 
 // originalURI returns the URI under which to list a resource if OriginalURIs is set. It is

@@ -267,7 +267,7 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 		return scan.Listed{URI: r.uri(&one.Held), Path: one.Path, Gone: true, Mark: one.mark}, nil
 	}
 	e, err = r.entry(ctx, &one.member, copyOf)
-	if !one.outdated && (err != nil || !e.Intact) { // a run on the mirror may have replaced the file after setOutdated was called, so this is checked again
+	if err == nil && e.Out == "" && !one.outdated && !e.Intact { // a run on the mirror may have replaced the file after setOutdated was called, so this is checked again
 		now := []step{*one}
 		if again := r.setOutdated(ctx, now); again != nil {
 			return e, again

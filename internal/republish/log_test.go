@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +35,8 @@ type ring struct {
 	facts    faulty
 	in       Input
 	now      time.Time
-	follows  bool // the last plan followed the log
+	follows  bool  // the last plan followed the log
+	failed   int64 // the failures of the last publication
 	notes    []string
 	disturb  func() // what happens while all is listed; nil: nothing
 	readOnly bool   // the mirror cannot be written to
@@ -71,7 +73,13 @@ func (d disturbed) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]des
 func newRing(t *testing.T) *ring {
 	t.Helper()
 	r := &ring{t: t, dir: filepath.Join(t.TempDir(), "mirror"), now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { r.now = r.now.Add(time.Second); return r.now }
+	var reading sync.Mutex // files are read in parallel
+	clock := func() time.Time {
+		reading.Lock()
+		defer reading.Unlock()
+		r.now = r.now.Add(time.Second)
+		return r.now
+	}
 	o := mirror.Options{Dir: r.dir, Create: true, Now: clock}
 	var err error
 	if r.m, err = mirror.Open(t.Context(), o); err != nil {
@@ -175,7 +183,8 @@ func (r *ring) tryPublish() (changes []string, err error) {
 	}
 	defer p.Close()
 	r.follows, r.notes = p.Follows, p.Notes
-	_, failed := r.in.Apply(r.t.Context(), p)
+	result, failed := r.in.Apply(r.t.Context(), p)
+	r.failed = result.Failures.Count
 	for ch, err := range c.Changes(r.t.Context(), r.in.Set, before, 1<<60) {
 		if err != nil {
 			return nil, err
@@ -433,5 +442,166 @@ func TestTheLogDoesNotGrowWhileAllIsCompared(t *testing.T) {
 	err = r.m.EachLogged(t.Context(), 0, end, []string{one}, func(int64, time.Time, []destination.Held) error { logged++; return nil })
 	if logged > 1 || err != nil {
 		t.Errorf("the log has %d changes, %v; want at most the last", logged, err)
+	}
+}
+
+// damage lets somebody replace the bytes of a file of the mirror, or remove it if text is "".
+// With quietly its size and times remain the same.
+func (r *ring) damage(name, text string, quietly bool) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	before, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case text == "":
+		err = os.Remove(path)
+	default:
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err == nil && quietly {
+		err = os.Chtimes(path, time.Time{}, before.ModTime())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// audit records that a resource has to be fetched again.
+func (r *ring) audit(name, text string) {
+	r.t.Helper()
+	b, err := r.m.Begin(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer b.Discard()
+	if err := errors.Join(b.Due(r.t.Context(), one, wanted(name, text), "other bytes"), b.Commit(r.t.Context(), nil)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestBytesOfAnEarlierStateThatAreGone: a state whose bytes were damaged since is no failure if a
+// later state of the resource follows in the log, but one if it is the last.
+func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		keep  bool // for dumps
+		weak  bool // published with a digest that the mirror does not have
+		do    func(r *ring)
+		want  []string
+		fails int64
+		whole bool // the next publication compares all
+		then  []string
+	}{
+		{name: "mended and damaged again", do: func(r *ring) {
+			r.damage("a", "bad", false)
+			r.audit("a", "1")
+			r.sync("a=1")
+			r.damage("a", "worse", false)
+			r.audit("a", "1")
+		}},
+		{name: "mended and removed", do: func(r *ring) {
+			r.damage("a", "", false)
+			r.audit("a", "1")
+			r.sync("a=1")
+			r.damage("a", "", false)
+			r.audit("a", "1")
+		}},
+		{name: "changed and damaged", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "bad", false)
+			r.audit("a", "22")
+		}, want: []string{"updated a 2"}},
+		{name: "changed and removed", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "", false)
+			r.audit("a", "22")
+		}, want: []string{"updated a 2"}},
+		{name: "damaged often, then changed", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "bad", false)
+			r.audit("a", "22")
+			r.sync("a=22")
+			r.damage("a", "worse", false)
+			r.audit("a", "22")
+			r.sync("a=333")
+		}, want: []string{"updated a 2", "updated a 3"}},
+		{name: "published with another digest, damaged without a trace", weak: true, do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "xx", true)
+			r.audit("a", "22")
+		}, want: []string{"updated a 2"}},
+		{name: "published with another digest, changed and deleted", weak: true, do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a")
+		}, want: []string{"updated a 2", "deleted a"}},
+		{name: "changed and replaced by a directory", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "", false)
+			if err := os.Mkdir(filepath.Join(r.dir, "a"), 0o700); err != nil {
+				r.t.Fatal(err)
+			}
+			r.audit("a", "22")
+		}, want: []string{"updated a 2"}},
+		{name: "for dumps, mended and damaged again", keep: true, do: func(r *ring) {
+			r.damage("a", "bad", false)
+			r.audit("a", "1")
+			r.sync("a=1")
+			r.damage("a", "worse", false)
+			r.audit("a", "1")
+		}},
+		{name: "for dumps, changed and damaged without a trace", keep: true, do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "xx", true)
+			r.audit("a", "22")
+		}, whole: true, then: []string{"deleted a"}},
+		{name: "the last state", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "bad", false)
+		}, fails: 1, whole: true},
+		{name: "the last state after another", do: func(r *ring) {
+			r.sync("a=22")
+			r.damage("a", "bad", false)
+			r.audit("a", "22")
+			r.sync("a=22")
+			r.damage("a", "", false)
+		}, want: []string{"updated a 2"}, fails: 1, whole: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRing(t)
+			if test.keep {
+				r.in.Keep = blob.NewMem()
+			}
+			if test.weak {
+				r.in.Algorithms = []resourcesync.Algorithm{resourcesync.MD5}
+			}
+			r.sync("a=1", "b=1")
+			r.publish()
+			test.do(r)
+			r.want("the log", true, test.want...)
+			if r.failed != test.fails {
+				t.Errorf("got %d failures, want %d", r.failed, test.fails)
+			}
+			r.want("afterwards", !test.whole, test.then...)
+		})
+	}
+}
+
+// TestInDoubtWithoutAFile: a resource that has to be fetched again is left out, whatever has
+// happened to its file.
+func TestInDoubtWithoutAFile(t *testing.T) {
+	r := newRing(t)
+	r.sync("a=1", "b=1", "c=1")
+	r.publish()
+	r.damage("a", "", false)
+	r.damage("b", "", false)
+	if err := os.Mkdir(filepath.Join(r.dir, "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.audit("a", "1")
+	r.audit("b", "22")
+	for _, r.in.Whole = range []bool{false, true} {
+		if r.want("in doubt", !r.in.Whole); r.failed > 0 {
+			t.Errorf("got %d failures, want none", r.failed)
+		}
 	}
 }

@@ -81,7 +81,8 @@ type List struct {
 
 	// Changes means that the listing has changes in order, each with the resulting state of
 	// the resource. A resource occurs once for each of its changes. Resources that are not
-	// listed keep their recorded state.
+	// listed keep their recorded state. It is no failure that a file no longer has the bytes
+	// of a state if a later state of the resource follows.
 	Changes bool
 	// Marks is the name of the setting that stores up to which position a log of changes
 	// was recorded; "" if the listing comes from no log. The value becomes the Mark of the
@@ -110,6 +111,7 @@ type listWork struct {
 	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
 	Label      bool   // whether the bytes have not changed, so that only type, encoding, changefreq and links are recorded
 	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
+	Number     int64  // the number of the work in the plan, counted from 1
 }
 
 // recorded returns the state that the resource will have in the catalog after Apply has

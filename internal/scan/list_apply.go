@@ -33,8 +33,8 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := l.clearMark(ctx); err != nil {
 		return r, err
 	}
-	a := listApplier{ctx: ctx, l: l, r: &r}
-	if err := a.applyAll(p); err != nil {
+	a := listApplier{ctx: ctx, l: l, p: p, r: &r}
+	if err := a.applyAll(); err != nil {
 		return r, err
 	}
 	for resources, err := range l.dir().vanishedResources(ctx, p) {
@@ -51,7 +51,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 			return r, err
 		}
 	}
-	if mark := l.markSetting(&r, p.Doubt, p.Mark); l.Marks != "" && (l.Changes || mark[l.Marks] != "") {
+	if mark := l.markSetting(&r, p.Doubt || a.lost, p.Mark); l.Marks != "" && (l.Changes || mark[l.Marks] != "") {
 		if err := l.Facts.SetSettings(ctx, mark); err != nil {
 			return r, err
 		}
@@ -86,17 +86,19 @@ func (l *List) markSetting(r *Result, doubt bool, mark string) map[string]string
 type listApplier struct {
 	ctx         context.Context
 	l           *List
+	p           *Plan
 	r           *Result
-	unreachable int // number of consecutive unreachable resources
+	unreachable int  // number of consecutive unreachable resources
+	lost        bool // a change was not recorded because its bytes are gone, so later entries may have been compared with a state that was not recorded
 }
 
 // applyAll examines and records the resources of the plan in rounds, so that little work
 // has to be repeated after a crash.
-func (a *listApplier) applyAll(p *Plan) error {
+func (a *listApplier) applyAll() error {
 	var round []listWork
 	var bytes int64
 	in := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
-	for w, err := range p.listed.All() {
+	for w, err := range a.p.listed.All() {
 		if err != nil {
 			return err
 		}
@@ -169,8 +171,16 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 		x := &looks[i]
 		a.r.Hashed += x.read
 		if x.err != nil {
-			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
-			continue
+			passed, err := a.passed(x, &known[i])
+			if err != nil {
+				return err
+			}
+			if !passed {
+				a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
+			}
+			if !passed || a.l.Keep != nil {
+				continue
+			}
 		}
 		if taken[uris[i]] {
 			continue
@@ -195,12 +205,30 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	}
 	var mark map[string]string
 	if a.l.Changes && a.l.Marks != "" {
-		mark = a.l.markSetting(a.r, false, looks[len(looks)-1].Mark)
+		mark = a.l.markSetting(a.r, a.lost, looks[len(looks)-1].Mark)
 	}
 	if err := a.l.record(a.ctx, a.r, o.changes, mark); err != nil {
 		return err
 	}
 	return a.l.recordUnchanged(a.ctx, a.r, o)
+}
+
+// passed reports whether a later state of the resource follows in the listing. Then it is
+// no failure that the file no longer has the bytes of this state. The state is recorded
+// without reading the file. If its bytes were to be kept, it cannot be recorded.
+func (a *listApplier) passed(x *examined, known *catalog.Resource) (bool, error) {
+	if x.Path == "" {
+		return false, nil
+	}
+	last, ok, err := a.p.followed.Get(x.URI)
+	if err != nil || !ok || x.Number > last.Offset {
+		return false, err
+	}
+	x.Past = true
+	*x = a.l.examine(a.ctx, x.listWork, nil, nil)
+	kind, err := x.change(known)
+	a.lost = a.lost || a.l.Keep != nil && kind != ""
+	return true, err
 }
 
 // addDeletion adds the deletion of a resource to the outcome, unless the resource is no

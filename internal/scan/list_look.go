@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,11 +58,12 @@ func (l *List) examine(ctx context.Context, w *listWork, keep blob.Batch, buffer
 // examineFile reads the file of a resource as a Dir does.
 func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	r := reader{d: l.dir(), buffer: buffer}
-	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, keep)
+	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: string(l.algorithmToCompare(x))}, keep)
 	x.kept = h.kept
 	x.read = h.read
 	if h.gone {
-		return fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist)
+		_, err := l.locate(x.Path)
+		return cmp.Or(err, fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist))
 	}
 	if h.err != nil {
 		return h.err
@@ -77,6 +79,17 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 		x.mimeType = h.label.Type
 	}
 	return nil
+}
+
+// algorithmToCompare returns an algorithm by which the bytes are hashed only to compare them. If no
+// stated digest could be compared otherwise, it is that of the strongest stated one: damaged
+// bytes must not be published with a digest that fits them.
+func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
+	comparable := func(d resourcesync.Digest) bool { return slices.Contains(l.algorithms(), d.Algorithm()) }
+	if x.Also != "" || len(x.Digests) == 0 || slices.ContainsFunc(x.Digests, comparable) {
+		return resourcesync.Algorithm(x.Also)
+	}
+	return x.Digests.Strongest().Algorithm()
 }
 
 // examineEarlier copies the bytes of an earlier state of a resource.
@@ -151,7 +164,7 @@ func contentCoding(h http.Header) string {
 }
 
 func (l *List) digest(ctx context.Context, x *examined, body io.Reader, keep blob.Batch, buffer []byte) error {
-	hasher := resourcesync.NewHasher(l.algorithmsToCompute(resourcesync.Algorithm(x.Also), keep != nil)...)
+	hasher := resourcesync.NewHasher(l.algorithmsToCompute(l.algorithmToCompare(x), keep != nil)...)
 	to := io.Writer(hasher)
 	if keep != nil {
 		copied, err := keep.Create(ctx)

@@ -137,6 +137,13 @@ func TestAMirrorPublishedWithOtherDigests(t *testing.T) {
 			t.Errorf("%s: got %+v, failures %+v; want %+v", test.name, got, r.Failures, test.want)
 		}
 	}
+	// damage that kept size and time: the published digest alone cannot show it
+	listed = []Listed{{URI: base + "b", Path: "a", Length: resourcesync.Bytes(4), Digests: digestsOf(t, "text"), Told: true, Intact: true}}
+	write("taxt", at)
+	f.Tree = RootTree(root)
+	if r := f.scan(); r.Failures.Count != 1 || r.Created != 0 {
+		t.Errorf("damaged: got %d created, failures %+v; want 1 failure", r.Created, r.Failures)
+	}
 }
 
 // TestLeftOutByTheLastState: in a listing of changes a resource is left out if its last state is,

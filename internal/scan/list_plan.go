@@ -30,7 +30,7 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{At: at, Excluded: map[Reason]int64{}, Follows: l.Changes, work: spool.NewLog[item](l.Spool),
-		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool)}
+		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool), followed: spool.NewIndex(l.Spool, 0)}
 	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory), latest: spool.NewIndex(l.Spool, 0),
 		omitted: spool.NewTable(l.Spool, batchSize, func(o omission) string { return o.URI })}
 	err = b.run(since)
@@ -222,7 +222,8 @@ func (b *listPlanner) flush() error {
 
 // plannedState sets *known to the state that the resource will have after its changes that
 // are planned so far. It returns whether the resource was a member before the first of
-// these changes.
+// these changes. It is called for each listed change, and notes that this one follows the
+// planned ones.
 func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
@@ -230,11 +231,12 @@ func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was boo
 	}
 	w, err := b.p.listed.At(at)
 	*known = w.recorded()
-	return w.Was, err
+	return w.Was, errors.Join(err, b.p.followed.Set(uri, spool.Place{Offset: w.Number}))
 }
 
 // addWork adds work to the plan. For a listing of changes it also counts the work.
 func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
+	w.Number = b.p.listed.Len() + 1
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
 		return err
@@ -332,7 +334,11 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 		return known.Member && known.Stored && known.Due == "" && e.describesRecorded(known) && b.l.complete(known.Digests), nil
 	}
 	if e.Path != "" {
-		return b.hasRecordedStamp(known, e)
+		same, err := b.hasRecordedStamp(known, e)
+		if err != nil && b.l.Changes && b.l.Tree != nil {
+			return false, nil // Apply meets the same error, and knows whether a later state of the resource follows
+		}
+		return same, err
 	}
 	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
 		return false, nil
@@ -343,17 +349,24 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 // hasRecordedStamp reports whether the file of a resource still has the stamp (such as size
 // and times) that it had when the resource was recorded.
 func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool, error) {
-	if b.l.Tree == nil {
-		return false, fmt.Errorf("file %q: no directory with the files was given", e.Path)
-	}
-	f, reason, err := b.l.dir().locate(e.Path)
-	if err == nil && reason != "" {
-		err = fmt.Errorf("file %q is not published: %s", e.Path, reason)
-	}
+	f, err := b.l.locate(e.Path)
 	if err != nil {
 		return false, err
 	}
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
+}
+
+// locate finds the file of a listed resource. It returns an error if the file does not
+// exist, or must not be published.
+func (l *List) locate(name string) (found, error) {
+	if l.Tree == nil {
+		return found{}, fmt.Errorf("file %q: no directory with the files was given", name)
+	}
+	f, reason, err := l.dir().locate(name)
+	if err == nil && reason != "" {
+		err = fmt.Errorf("file %q is not published: %s", name, reason)
+	}
+	return f, err
 }
 
 // staysPublished reports whether a resource stays published although the listing says that

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -9,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"instep/mirror"
 )
 
 // habit is something that lasts through a history, of the Source or of whoever runs the
@@ -23,6 +27,7 @@ const (
 	changePages  habit = "a Change List of two pages"
 	overlapping  habit = "Change Lists overlap"
 	timeless     habit = "some changes have no time"
+	restores     habit = "earlier states are restored"
 )
 
 // habits are those of a seed, by its remainder.
@@ -31,6 +36,7 @@ var habits = map[uint64][]habit{
 	1: {fewChanges}, 4: {otherFilters}, 5: {duplicates}, 7: {changePages}, 8: {fewChanges, otherFilters}, 11: {otherFilters, duplicates},
 	12: {fewChanges, changePages}, 14: {fewChanges, otherFilters, duplicates, changePages},
 	17: {overlapping, fewChanges}, 20: {overlapping, timeless}, 21: {timeless}, 23: {overlapping}, 24: {overlapping, timeless, otherFilters},
+	10: {restores}, 13: {restores, otherFilters}, 18: {restores, fewChanges}, 31: {restores, overlapping},
 	27: {timeless, changePages}, 28: {overlapping, timeless, fewChanges}, 30: {timeless, duplicates, fewChanges},
 }
 
@@ -44,6 +50,9 @@ var filters = [][2]string{{"", ""}, {"0000000[0-4]*", ""}, {"0000000[3-7]*", ""}
 // choose is what whoever runs the mirror asks for in the next run, and what the Source
 // leaves out by accident.
 func (h *trial) choose() {
+	if h.has(restores) {
+		h.restore()
+	}
 	if h.has(fewChanges) {
 		h.c.d.MaxChanges = h.upTo(4)
 	}
@@ -58,6 +67,40 @@ func (h *trial) choose() {
 			h.honest, h.lied = false, true
 		}
 		h.settle()
+	}
+}
+
+// restore takes back the last run, or restores some of the earlier states, in one go or one by one.
+func (h *trial) restore() {
+	ctx := context.Background()
+	last, err := h.c.m.LastRun(ctx)
+	steps := h.c.m.DeletedSince(ctx, time.Time{})
+	if h.rng.IntN(3) == 0 {
+		steps = h.c.m.Undoing(ctx, last)
+	}
+	var some []mirror.Reversal
+	for step, failed := range steps {
+		err = cmp.Or(err, failed)
+		if h.rng.IntN(2) == 0 {
+			some = append(some, step)
+		}
+	}
+	err = cmp.Or(err, h.c.m.BeginRun(ctx, "restore", 0))
+	done := func(step mirror.Reversal, failed error) {
+		h.note("restored: %s, remove %t, %v", step.URI, step.Remove, failed)
+		h.count(fmt.Sprintf("restored, remove %t", step.Remove))
+	}
+	for each := range slices.Chunk(some, h.upTo(3)) {
+		err = cmp.Or(err, h.c.m.Revert(ctx, func(yield func(mirror.Reversal, error) bool) {
+			for _, step := range each {
+				if !yield(step, nil) {
+					return
+				}
+			}
+		}, mirror.RevertOptions{Done: done}))
+	}
+	if err = cmp.Or(err, h.c.m.BeginRun(ctx, "sync", 0)); err != nil {
+		h.t.Errorf("%s: %v", h.of, err)
 	}
 }
 

@@ -183,8 +183,8 @@ func (w *walker) snapshots(offered map[string]string, capability string) ([]Snap
 		if err != nil {
 			return nil, err
 		}
-		at, err := parseDatetime(d.MD.At)
-		if err != nil || at.IsZero() {
+		at, err := time.Parse(time.RFC3339Nano, d.MD.At)
+		if err != nil {
 			return nil, fmt.Errorf("%s: the attribute \"at\" is %q: %w", uri, d.MD.At, err)
 		}
 		all = append(all, Snapshot{uri, at, parts})
@@ -270,8 +270,8 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {
-		from, err := parseDatetime(d.MD.From)
-		if err != nil || from.IsZero() {
+		from, err := time.Parse(time.RFC3339Nano, d.MD.From)
+		if err != nil {
 			return nil, fmt.Errorf("%s: the attribute \"from\" is %q: %w", d.URI, d.MD.From, err)
 		}
 		until, err := parseDatetime(d.MD.Until)
