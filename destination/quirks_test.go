@@ -300,7 +300,7 @@ func TestQuirk_28(t *testing.T) {
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	s.raw("/changes.xml", `capability="changelist" at="`+at(0).String()+`"`, "", s.rawEntry(p[1], `change="deleted" datetime="`+at(6).String()+`"`, ""))
 	s.remove(p[1])
-	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, "no from") {
+	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, `has no "from" attribute`) {
 		t.Errorf("why: got %q", rep.Why)
 	}
 	m.wantFiles(p[2:]...)
