@@ -109,7 +109,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 	case q.trust == nil && exists:
 		return pl.do(ctx, evidence.Fetch, q.want, q.from, &q.held)
 	case q.trust == nil:
-		q.trust = errors.New("it exists, but its bytes differ from the held bytes")
+		q.trust = errors.New("it exists, but its bytes differ from those in the mirror")
 	}
 	pl.skip(SkipDisputed)
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
@@ -119,7 +119,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 	if deleted {
 		open = "whether it was deleted before or after it last existed"
 	}
-	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not show %s, and a request for it did not settle that: %v", q.want.URI, open, q.trust))
+	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not show %s, and a request for it did not show it either: %v", q.want.URI, open, q.trust))
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {
-		q.trust = errors.New("it exists, but its bytes differ from the held bytes and from the descriptions")
+		q.trust = errors.New("it exists, but its bytes differ from those in the mirror and from the descriptions")
 	} else if i > 0 {
 		q.want, q.from = told[i], harvest.Location{}
 	}

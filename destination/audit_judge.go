@@ -93,7 +93,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 		return nil
 	case !h.Stored || !h.Member:
-		f.verdict, f.due, f.err = VerdictMissing, true, au.noteLaterChange(w, errors.New("missing when audited"))
+		f.verdict, f.due, f.err = VerdictMissing, true, au.noteLaterChange(w, errors.New("an audit found no bytes"))
 		return nil
 	}
 	length, digests := w.Length, w.Digests
@@ -121,11 +121,11 @@ func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.verdict, f.err = VerdictMissing, fmt.Errorf("missing when audited: %w", err)
+		f.verdict, f.err = VerdictMissing, fmt.Errorf("an audit found no bytes: %w", err)
 	case transfer.IsMismatch(err):
-		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("different when audited: %w", err))
+		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
-		f.verdict, f.err = VerdictError, fmt.Errorf("could not be read when audited: %w", err)
+		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 	case len(f.want.Digests) == 0:
@@ -139,7 +139,7 @@ func (au *auditor) noteLaterChange(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
 	}
-	return fmt.Errorf("%w (it changed at %s, the last synchronisation knows the Source as it was at %s)", err,
+	return fmt.Errorf("%w (it changed at %s, after the moment up to which the mirror was last synchronised, %s)", err,
 		w.Changed.UTC().Format(time.RFC3339), au.Followed.UTC().Format(time.RFC3339))
 }
 

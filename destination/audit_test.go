@@ -440,7 +440,7 @@ func TestAuditTellsHowFarTheMirrorWasFollowed(t *testing.T) {
 	if !got.Followed.Equal(t0) || !got.At.Equal(t0) {
 		t.Errorf("got at %s, followed to %s, want both %s", got.At, got.Followed, t0)
 	}
-	if want := "changed at 2026-03-01T12:07:00Z, the last synchronisation knows the Source as it was at 2026-03-01T12:00:00Z"; !strings.Contains(text, want) {
+	if want := "changed at 2026-03-01T12:07:00Z, after the moment up to which the mirror was last synchronised, 2026-03-01T12:00:00Z"; !strings.Contains(text, want) {
 		t.Errorf("got %q, want it to contain %q", text, want)
 	}
 }

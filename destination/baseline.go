@@ -22,7 +22,7 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	for {
 		s, reason, ok := k.baselineSource()
 		if !ok {
-			return k.noSnapshot(why, failed)
+			return k.planWithoutSnapshot(why, failed)
 		}
 		pl, err := k.planFrom(ctx, s, why, reason)
 		switch {
@@ -33,14 +33,14 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			// The dump has entries without a strong digest, lacks resources that the mirror
 			// holds, or is older than the mirror's state.
-			return k.preferOther(ctx, pl, harvest.ResourceList, why, "the Resource Dump has less evidence", func(list *planner) bool {
+			return k.chooseSnapshot(ctx, pl, harvest.ResourceList, why, "the Resource Dump proves less than the Resource List", func(list *planner) bool {
 				usable := list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "")
 				return usable && pl.hasLessEvidence(list)
 			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
 			// A Source may write dumps more often than lists. Then an older list does not mean
 			// that the Source went back.
-			return k.preferOther(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than what was read before", func(dump *planner) bool {
+			return k.chooseSnapshot(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than a document that an earlier run read", func(dump *planner) bool {
 				return dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind()
 			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.worthComparing(pl.gets()):
@@ -53,15 +53,15 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// preferOther plans from another kind of snapshot (list or dump). It returns the plan
-// that the function better prefers.
-func (k *setPlanner) preferOther(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, better func(*planner) bool) (*planner, error) {
+// chooseSnapshot also plans from the snapshot s, a list or a dump. It returns the second
+// plan if prefers returns true, otherwise pl.
+func (k *setPlanner) chooseSnapshot(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, prefers func(*planner) bool) (*planner, error) {
 	other, err := k.planFrom(ctx, s, why, reason)
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
 		k.offer.Lose(s, err)
 		return pl, nil
-	case err == nil && better(other):
+	case err == nil && prefers(other):
 		pl.discard()
 		return other, nil
 	}
@@ -69,7 +69,6 @@ func (k *setPlanner) preferOther(ctx context.Context, pl *planner, s harvest.Sna
 	return pl, err
 }
 
-// hasLessEvidence compares a plan from a dump with a plan from a Resource List.
 func (pl *planner) hasLessEvidence(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
@@ -78,8 +77,8 @@ func (pl *planner) hasLessEvidence(list *planner) bool {
 // has already applied.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// noSnapshot returns a plan without actions unless a list failed with an error.
-func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
+// planWithoutSnapshot returns a plan without actions unless a list failed with an error.
+func (k *setPlanner) planWithoutSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
 	}
@@ -94,14 +93,14 @@ func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
 
 // These errors are reasons not to use a dump although each of its documents is usable.
 var (
-	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // a resource that is in no part may have been added after that part was made
+	errDiffers  = &harvest.SourceError{Err: errors.New("it proves less than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("the times of its parts differ or are unknown")} // a resource that is in no part may have been added after that part was made
 )
 
 // compareWithDump makes a second plan, from a Resource Dump, only if that may cost
 // less.
 func (k *setPlanner) compareWithDump(ctx context.Context, pl *planner, why string) (*planner, error) {
-	dump, err := k.cheaper(ctx, pl, why)
+	dump, err := k.cheaperDump(ctx, pl, why)
 	switch {
 	case dump != nil:
 		pl.discard()
@@ -113,9 +112,9 @@ func (k *setPlanner) compareWithDump(ctx context.Context, pl *planner, why strin
 	return pl, err
 }
 
-// cheaper returns nil if the dump gives less evidence than the plan pl, or does not
-// cost less.
-func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
+// cheaperDump returns nil if the Resource Dump proves less than the documents of pl, or
+// does not cost less.
+func (k *setPlanner) cheaperDump(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
 		return nil, err

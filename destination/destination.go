@@ -200,7 +200,7 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	for _, a := range none.Tried {
 		named := a.Way == discover.WayWellKnown || a.Way == discover.WayBelow || slices.Contains(known, a.URL)
 		if a.Page != nil && named {
-			return fmt.Errorf("the Source of %q was read before: %w", d.Source, &harvest.SourceError{Err: a.Page})
+			return fmt.Errorf("cannot read the Source of %q, which an earlier run has read: %w", d.Source, &harvest.SourceError{Err: a.Page})
 		}
 	}
 	return err
@@ -266,8 +266,8 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// represent replaces w by its preferred alternate representation. It returns false if
-// none is accepted.
+// represent replaces the resource by its preferred alternate representation. It returns
+// false if the Source offers no accepted representation.
 func (s *scope) represent(w *harvest.Resource) bool {
 	if len(s.filter.accept) == 0 {
 		return true
@@ -276,27 +276,27 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether the run handles w, or, if gone is set, the deletion of w. A
+// admit decides whether the run handles a resource or, if deleted is true, its deletion. A
 // deletion has no links or digests, so the filters by links and digests do not apply.
 // For SkipOrigin, admit returns the origin to allow.
-func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
+func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if !gone && !s.represent(w) {
+	if !deleted && !s.represent(w) {
 		return SkipFiltered, ""
 	}
-	if !s.filter.admits(w, u.Path, gone) {
+	if !s.filter.admits(w, u.Path, deleted) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {
 		return SkipOrigin, o
 	}
-	if s.strict && !gone && !w.Digests.Strong() {
+	if s.strict && !deleted && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
-	if !gone {
+	if !deleted {
 		if skip := s.described(w); skip != "" {
 			return skip, ""
 		}

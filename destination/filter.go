@@ -55,16 +55,16 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether the filter selects a resource, or, if gone is set, its
+// admits reports whether the filter selects a resource or, if deleted is true, its
 // deletion. A resource with unknown links passes the filters by links, because leaving
 // it out would be a guess.
-func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
+func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	included, excluded := f.paths(path)
 	chosen := included && !excluded && f.typed(w.Type)
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case gone: // the links of a deleted resource are unknown, and it may have been metadata about a selected resource
+	case deleted: // the links of a deleted resource are unknown, and it may have been metadata about a selected resource
 		return true
 	}
 	said, err := w.Remainder.Parse()

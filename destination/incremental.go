@@ -64,7 +64,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	if pl.stays {
 		next = cur
 	}
-	if age := pl.d.Client.Now().Sub(cur.Looked); next != cur || age < 0 || age >= lookEvery {
+	if age := pl.d.Client.Now().Sub(cur.Looked); next != cur || age < 0 || age >= cursorInterval {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.Rest
@@ -102,7 +102,7 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 		switch gone := said.Kind == evidence.Deleted; {
 		case !gone && !pl.admit(w):
 			continue
-		case gone && !h.Member && !pl.remembers(c, h):
+		case gone && !h.Member && !pl.recordsDeletion(c, h):
 			continue
 		case gone && pl.Partial != nil:
 			pl.Same++ // a document could not be read, and it may report that the resource was created again
@@ -118,9 +118,8 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 	return nil
 }
 
-// remembers decides whether to record the deletion of a resource that the mirror does
-// not hold.
-func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
+// recordsDeletion is for deletions of resources that the mirror does not hold.
+func (pl *planner) recordsDeletion(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
 	}
@@ -130,6 +129,6 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// lookEvery is the interval at which the cursor is written again while nothing changes.
-// Its time shows the mirror that time has passed (see Losses).
-const lookEvery = 6 * time.Hour
+// While nothing changes, the cursor is written again after each cursorInterval. The time
+// of the cursor shows the mirror that time has passed (see Losses).
+const cursorInterval = 6 * time.Hour

@@ -41,12 +41,12 @@ func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange 
 // transfer fetches the bytes if an action to copy or adopt local bytes fails.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
-		if n, done, err := r.fromHere(ctx, b, a); done {
+		if n, done, err := r.useLocalBytes(ctx, b, a); done {
 			return n, err
 		}
 	}
 	if a.packaged() {
-		n, err := r.fromPackage(ctx, b, a)
+		n, err := r.usePackage(ctx, b, a)
 		if err == nil || a.packaged() {
 			return n, err
 		}
@@ -57,14 +57,14 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	if !r.sp.Moment.IsZero() {
 		return r.fetchPast(ctx, b, a)
 	}
-	if n, done, err := r.fromPatches(ctx, b, a); done {
+	if n, done, err := r.usePatches(ctx, b, a); done {
 		return n, err
 	}
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// fromHere turns the action into a fetch if the local bytes are not the expected ones.
-func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
+// useLocalBytes makes the action a fetch if the local bytes are not the expected ones.
+func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
 	} else {
@@ -82,9 +82,8 @@ func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, don
 	return 0, false, nil
 }
 
-// fromPackage turns the action into a request for the resource if the Source's package
-// is unusable.
-func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
+// usePackage makes the action a request for the resource if the package is unusable.
+func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if transfer.Timed(&a.Want) {
 		a.Want.Came = r.d.Client.Now() // the times of the entry are exact, so the time at which the package was made is irrelevant
 	}

@@ -100,8 +100,8 @@ func (k *setPlanner) planPast(ctx context.Context) (*planner, error) {
 }
 
 // findMemento finds the memento (stored earlier version) from which the bytes of the
-// past moment are fetched. If the bytes of w are those of an alternate representation,
-// a memento would have other bytes.
+// past moment are fetched. It finds none for an alternate representation, because a
+// memento would have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
 	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil

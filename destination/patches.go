@@ -18,8 +18,8 @@ func (r *runner) reportPatches() {
 	}
 }
 
-// fromPatches returns done if the resource need not be fetched whole.
-func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
+// usePatches returns done unless the resource must be fetched whole.
+func (r *runner) usePatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil
 	}

@@ -264,16 +264,16 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// eachSet calls do again with the error in set.Err if the documents of the set are
-// unusable and there are other sets.
-func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) error) error {
+// eachSet calls plan for each set. If the documents of a set are unusable and there are
+// other sets, it calls plan again with the error in set.Err.
+func eachSet(ctx context.Context, sets []discover.Set, plan func(discover.Set) error) error {
 	unusable := 0
 	for _, set := range sets {
-		err := do(set)
+		err := plan(set)
 		if harvest.OfSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
-				err = do(set)
+				err = plan(set)
 			}
 		}
 		if errors.As(err, new(*harvest.UncoveredError)) {

@@ -69,31 +69,30 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm plans to record the description w for the bytes in the mirror, which match
-// it, unless the record would not change.
+// confirm plans to record the description w, which the bytes in the mirror match, unless
+// the record would not change.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	proves := w.Provable() && !h.Verified
 	dated := !evidence.Misdated(h.Changed, pl.sent(), pl.d.Client.Now())
-	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
+	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.needsListTime(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
 	pl.lookWhole(w)
-	state := *pl.notBefore(w, h)
+	state := *pl.withLaterTime(w, h)
 	state.Came = h.Came
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// outlasts reports whether to record that a list confirmed bytes which have no digest.
-// The time of the list then replaces the time at which the bytes arrived.
-func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
+// needsListTime reports whether to record the time of a list that confirmed bytes without
+// a digest. That time then replaces the time at which the bytes arrived.
+func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore never returns a time before that of the mirror's state, unless the latter
-// is in the future. A change may count as later because of its position in a Change
-// List, although its time is earlier.
-func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
+// withLaterTime gives w the time of the mirror's state if that is later, but not in the
+// future. A change that comes later in a Change List may have an earlier time.
+func (pl *planner) withLaterTime(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
 	}
@@ -109,7 +108,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 }
 
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
-	w = pl.notBefore(w, h)
+	w = pl.withLaterTime(w, h)
 	pl.lookWhole(w)
 	if w.BytesAt != "" { // the bytes of an alternate representation are not in the package
 		from = harvest.Location{}
@@ -203,8 +202,7 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds a deletion to the plan. If doubted is set, a person must approve the
-// deletion.
+// remove adds a deletion to the plan. If doubted is true, a person must approve it.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

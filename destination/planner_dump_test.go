@@ -249,7 +249,7 @@ func TestWayOfABaseline(t *testing.T) {
 				s.list(5, paths...)
 				s.changes(5)
 			},
-			want: "get=40", note: "no changes after that are listed",
+			want: "get=40", note: "no later changes are listed",
 		},
 		{
 			name: "the dump, as changes lead from it to the list",

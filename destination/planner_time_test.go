@@ -75,7 +75,7 @@ func TestBaselineIsMadeNowAndThen(t *testing.T) {
 	list := s.served("/list.xml")
 	s.remove("/list.xml")
 	m.mustSync(destination.Incremental, 0, 0, 0, 0)
-	m.wantNote("but none can be made")
+	m.wantNote("but no baseline can be made")
 	s.put("/list.xml", list)
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	m.wantFiles(paths[1:]...)

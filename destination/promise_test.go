@@ -416,7 +416,7 @@ func TestPromise10BaselineThatWouldEndInAGap(t *testing.T) {
 	s.changes(4*day, s.change(5*day, resourcesync.Updated, "/r/1"), s.change(39*day, resourcesync.Updated, "/r/2"))
 	for range 2 {
 		m.mustSucceed()
-		m.wantNote("but none can be made: as of")
+		m.wantNote("but no baseline can be made: as of")
 		m.wantFiles(paths...)
 	}
 	s.list(40*day, paths[1:]...)

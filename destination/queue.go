@@ -87,13 +87,13 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		if err := q.flush(ctx); err != nil {
 			return err
 		}
-		if err := q.rotate(nil); err != nil {
+		if err := q.commitOpen(nil); err != nil {
 			return err
 		}
 	}
 	// The previous batch has an action for the same URI, so its commit must end first.
 	if q.commit != nil && q.before.uris[key] {
-		if err := q.committed(); err != nil {
+		if err := q.awaitCommit(); err != nil {
 			return err
 		}
 	}
@@ -153,10 +153,10 @@ func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	return l.b.Expect(ctx, l.r.sp.Set, urisOf(actions, func(a *Action) string { return a.Want.URI }))
 }
 
-// rotate waits for the previous commit and starts to commit the open batch.
-func (q *queue) rotate(move *CursorMove) error {
+// commitOpen waits for the previous commit before it starts to commit the open batch.
+func (q *queue) commitOpen(move *CursorMove) error {
 	q.open.end(q.save)
-	if err := q.committed(); err != nil {
+	if err := q.awaitCommit(); err != nil {
 		return err
 	}
 	l := q.open
@@ -175,7 +175,7 @@ func (q *queue) rotate(move *CursorMove) error {
 func (q *queue) finish() {
 	r := q.r
 	q.open.end(q.save)
-	if err := q.committed(); err != nil {
+	if err := q.awaitCommit(); err != nil {
 		r.stop(err)
 	}
 	if q.open == nil && r.move() != nil {
@@ -189,17 +189,16 @@ func (q *queue) finish() {
 	if q.open != nil {
 		q.open.workers.Wait()
 	}
-	if err := q.rotate(r.move()); err != nil {
+	if err := q.commitOpen(r.move()); err != nil {
 		r.stop(err)
 		_ = q.open.discard()
 	}
-	if err := q.committed(); err != nil {
+	if err := q.awaitCommit(); err != nil {
 		r.stop(err)
 	}
 }
 
-// committed waits for the running commit, if there is one, and returns its error.
-func (q *queue) committed() error {
+func (q *queue) awaitCommit() error {
 	if q.commit == nil {
 		return nil
 	}

@@ -207,7 +207,7 @@ func TestQuirk_06(t *testing.T) {
 			t.Errorf("pages in a circle: got gap %q", rep.Gap)
 		}
 		s.offer("/list.xml", "/changes2.xml")
-		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "begins elsewhere") {
+		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "is not the first page of its Change List") {
 			t.Errorf("a page that is not the first: got gap %q", rep.Gap)
 		}
 	})
@@ -300,7 +300,7 @@ func TestQuirk_28(t *testing.T) {
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	s.raw("/changes.xml", `capability="changelist" at="`+at(0).String()+`"`, "", s.rawEntry(p[1], `change="deleted" datetime="`+at(6).String()+`"`, ""))
 	s.remove(p[1])
-	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, "no from") {
+	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, `has no "from" attribute`) {
 		t.Errorf("why: got %q", rep.Why)
 	}
 	m.wantFiles(p[2:]...)
@@ -331,7 +331,7 @@ func TestQuirk_28_latest(t *testing.T) {
 			s.changes(0)
 			m := newMirror(t, s)
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
-			m.wantNote("has no at, so its time is unknown, at the latest " + tt.want)
+			m.wantNote(`has no "at" attribute, so its time is unknown, at the latest ` + tt.want)
 			if rep := m.mustSync(destination.Baseline, 20, 0, 0, 0); !strings.Contains(rep.Why, "is read in each run") {
 				t.Errorf("second run: got %q", rep.Why)
 			}

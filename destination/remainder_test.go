@@ -271,6 +271,6 @@ func TestRemainderAfterABaselineThatCannotBeMade(t *testing.T) {
 	s.mu.Unlock()
 	m.set = func(d *destination.Destination) { d.BaselineEvery = time.Minute }
 	m.mustSync(destination.Incremental, 1, 0, 0, 0)
-	m.wantNote("but none can be made")
+	m.wantNote("but no baseline can be made")
 	m.wantLinks(map[string]string{p[0]: "", p[1]: strings.Repeat("b", 200)})
 }

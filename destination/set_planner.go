@@ -114,7 +114,7 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if k.overdue == "" || !harvest.OfSource(err) || ctx.Err() != nil {
 		return pl, err
 	}
-	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
+	k.d.note(k.set.URI, fmt.Sprintf("%s, but no baseline can be made: %v", k.overdue, err))
 	k.overdue = ""
 	return k.increment(ctx, tr, found.Why)
 }
@@ -159,7 +159,7 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	}
 	found, why2, err := k.offer.Carry(ctx, ch, (pl.gets()+packages.Cost(0, 2)-1)/packages.Cost(0, 2))
 	if err != nil || found == 0 {
-		pl.reason("requests for each: %s", why2)
+		pl.reason("requests for each resource: %s", why2)
 		return pl, err
 	}
 	pl.discard()

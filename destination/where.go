@@ -41,14 +41,14 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 		ok, err := d.Where.Selects(ctx, record)
 		if err != nil && !told[record.Href] && len(told) < maxNamed {
 			told[record.Href] = true
-			d.note("", fmt.Sprintf("a record cannot be read, so what it describes is left alone: %v", err))
+			d.note("", fmt.Sprintf("a metadata record cannot be read, so the resource that it describes is left alone: %v", err))
 		}
 		return ok, err
 	}
 }
 
-// described returns "" if Where selects w. A resource whose links were dropped is
-// selected, because leaving it out would be a guess.
+// described returns "" if Where selects the resource. A resource whose links were
+// dropped is selected, because leaving it out would be a guess.
 func (s *scope) described(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""

@@ -74,7 +74,7 @@ func (r *lister) lists(uris []string) bool {
 	}
 	for _, p := range r.before {
 		if !r.read[p.prev] {
-			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is a page of a list that begins elsewhere, before " + p.prev})
+			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is not the first page of its list, and its previous page was not read: " + p.prev})
 		}
 	}
 	return true
@@ -170,7 +170,7 @@ func (r *lister) document(doc *Document, level int) bool {
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
-		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its time is unknown, at the latest %s (%s); resources missing from it are not deleted",
+		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no \"at\" attribute, so its time is unknown, at the latest %s (%s); resources missing from it are not deleted",
 			doc.URI, at.UTC().Format(time.RFC3339), by))
 	}
 	r.setAt(doc.Header.At)
@@ -178,7 +178,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	index := doc.Header.Root == resourcesync.SitemapIndex
 	r.indexes[doc.URI] = index
 	if doc.lists && !index {
-		r.st.Reader.Tell(resourcesync.QuirkNested, r.st.set, doc.URI+": lists documents of its own kind as an index does; they are read")
+		r.st.Reader.Tell(resourcesync.QuirkNested, r.st.set, doc.URI+": lists documents of its own kind, as an index does; they are read")
 	}
 	if !index {
 		r.twice(doc)

@@ -143,13 +143,13 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case c.jumbled && !ch.Span().Since(cur.At):
 		return no("the %ss are not in the order of their times", c.name)
 	case ch.Since.IsZero():
-		return no("the %s %s does not say where it begins (no from)", c.name, ch.First)
+		return no("the %s %s has no \"from\" attribute, so it is unknown which changes it covers", c.name, ch.First)
 	case evidence.Misdated(cur.At, ch.Served, c.reader.Now()):
-		return no("the mirror ends at %s, which is in the future", at)
+		return no("the mirror has the changes up to %s, which is in the future", at)
 	case ch.Since.Time().After(cur.At) && c.Why != "":
 		return no("%s", c.Why)
 	case ch.Since.Time().After(cur.At):
-		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.First, ch.Since, at)
+		return no("gap: the %s %s begins at %s, and the mirror has the changes up to %s", c.name, ch.First, ch.Since, at)
 	case cur.List != "" && !c.named[cur.List] && ch.End.Before(cur.At):
 		return no("%s, the list that the mirror read last, is gone, and the %ss list no change after %s", cur.List, c.name, at)
 	case ch.slid:
@@ -282,7 +282,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int,
 	}
 	windows := c.windows[c.start(o.Position.At):]
 	if int64(len(windows)) >= limit {
-		return 0, Counted(len(windows), "reading %d {package|packages} of Change Dumps would save nothing", len(windows)), nil
+		return 0, Counted(len(windows), "reading the %d {package|packages} of Change Dumps would save nothing", len(windows)), nil
 	}
 	unusable := 0
 	for _, w := range windows {
@@ -376,7 +376,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 // latest returns an error if a snapshot without later changes is not the present state
 // of the set. A Resource Dump is, if the Resource List is not newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
-	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes after that are listed", st.At.UTC().Format(time.RFC3339Nano))}
+	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("describes the set at %s, and no later changes are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
 		return behind
 	}

@@ -27,7 +27,7 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	}
 	uri, err := r.named(ref, doc.Base)
 	if err == nil && chain[uri] {
-		err = &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
+		err = &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %s as its next page, which was read before: the pages have no end", uri)}
 	}
 	return uri, err
 }
@@ -47,7 +47,7 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 		}
 	}()
 	if prev := doc.Header.Link(relPrev); prev != "" {
-		return nil, &DocumentError{URI: doc.URI, Reason: "is a page of a Change List that begins elsewhere, before " + prev}
+		return nil, &DocumentError{URI: doc.URI, Reason: "is not the first page of its Change List: its previous page is " + prev}
 	}
 	chain, last, entries := map[string]bool{uri: true}, doc, doc.count
 	most := document.EntriesWithin(r.Client.MaxDocument())
@@ -57,10 +57,10 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 		case err != nil:
 			return nil, err
 		case next == "":
-			r.Tell(resourcesync.QuirkPages, "", Counted(len(doc.after), "%s: goes on in %d {page; both|pages; they} are read as one Change List", uri, len(doc.after)))
+			r.Tell(resourcesync.QuirkPages, "", Counted(len(doc.after), "%s: continues in %d more {page; both|pages; they} are read as one Change List", uri, len(doc.after)))
 			return doc, nil
 		case len(chain) == maxPages || entries > most:
-			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, most)}
+			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("has more than %d pages or %d entries", maxPages, most)}
 		}
 		chain[next] = true
 		if last, err = read(ctx, next, resourcesync.CapabilityChangeList); err != nil {

@@ -21,7 +21,7 @@ type UncoveredError struct {
 }
 
 func (e *UncoveredError) Error() string {
-	return fmt.Sprintf("%s: what it held at %s is not known: %s", e.Set, stamp(e.At), e.Why)
+	return fmt.Sprintf("%s: the state of the set at %s is not known: %s", e.Set, stamp(e.At), e.Why)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -110,9 +110,9 @@ func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	case err != nil:
 		return err
 	case at.IsZero() || st.Partial != nil || st.Unsure:
-		return sourceErrorf("%s has no single known time", st.lists[0])
+		return sourceErrorf("the times of the parts of %s differ or are unknown", st.lists[0])
 	case at.After(moment):
-		return sourceErrorf("%s is of %s", st.lists[0], stamp(at))
+		return sourceErrorf("%s describes the set at %s", st.lists[0], stamp(at))
 	case at.Before(moment):
 		st.then, err = o.upTo(ctx, at)
 	}
@@ -137,7 +137,7 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 			}
 		}
 		if st.At = moment; st.Unsure {
-			open(st.lists[0] + " has no single known time")
+			open("the times of the parts of " + st.lists[0] + " differ or are unknown")
 		}
 	}
 }

@@ -12,7 +12,7 @@ func TestAListThatCannotBeUsedIsNamedOnce(t *testing.T) {
 	const uri = "https://example.org/changes.xml"
 	for _, err := range []error{
 		&DocumentError{URI: uri, Reason: "cannot be used", Err: errors.New("line 1")},
-		&DocumentError{URI: uri, Reason: "does not say where it begins (no from)"},
+		&DocumentError{URI: uri, Reason: "has no \"from\" attribute"},
 		&fetch.Error{Op: "get", URL: uri, Kind: fetch.NotFound, Msg: "expected 200, got 404"},
 		errors.New("no room"),
 	} {

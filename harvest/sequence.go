@@ -202,7 +202,7 @@ func (c *sequence) index(index *Document) error {
 	nested := index.Header.Root != resourcesync.SitemapIndex
 	c.ordered = true
 	if nested {
-		c.reader.Tell(resourcesync.QuirkNested, c.set, index.URI+": lists Change Lists as an index does; they are read")
+		c.reader.Tell(resourcesync.QuirkNested, c.set, index.URI+": lists Change Lists, as an index does; they are read")
 	}
 	for e, err := range index.Entries() {
 		if err != nil {
@@ -244,7 +244,7 @@ func (c *sequence) findStarts(ctx context.Context) error {
 			if !w.from.IsZero() || len(c.windows) == 1 {
 				continue
 			}
-			err = &DocumentError{URI: w.uri, Reason: "does not say where it begins (no from)"}
+			err = &DocumentError{URI: w.uri, Reason: "has no \"from\" attribute, so it is unknown which changes it covers"}
 		case !lost(ctx, err):
 			return err
 		}
@@ -317,7 +317,7 @@ func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
 	}
-	c.Why = fmt.Sprintf("gap: the %s %s ends at %s, the next, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
+	c.Why = fmt.Sprintf("gap: the %s %s ends at %s, and the next one, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
 	return true
 }
 

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// An approval is valid for ApprovalHolds. A withheld plan is deleted after planRemembered.
 const (
-	ApprovalHolds  = 24 * time.Hour
-	planRemembered = 30 * 24 * time.Hour
+	// ApprovalHolds is the time for which the approval of a plan is valid.
+	ApprovalHolds = 24 * time.Hour
+	planLifetime  = 30 * 24 * time.Hour
 )
 
 // ErrUnknownPlan means that no plan with this hash is stored. Either no such plan was
@@ -30,7 +30,7 @@ type HeldPlan struct {
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
 	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) {
 		now := c.instant()
-		r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro())
+		r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planLifetime).UnixMicro())
 		r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (hash) DO UPDATE SET set_id = excluded.set_id, made = excluded.made, summary = excluded.summary`,
 			hash, set, now.UnixMicro(), summary)
@@ -54,7 +54,7 @@ func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 
 func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
 	const op = "look up a withheld plan in the catalog"
-	found, err := first(c.reading(ctx, op), []any{&p.Hash, &p.Set, &p.Summary, timeTo(&p.Made), microsTo(&p.Approved)},
+	found, err := scanRow(c.reading(ctx, op), []any{&p.Hash, &p.Set, &p.Summary, timeTo(&p.Made), microsTo(&p.Approved)},
 		"SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1", hash)
 	if err == nil && !found {
 		err = c.fail(op, ErrUnknownPlan)

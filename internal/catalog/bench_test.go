@@ -261,7 +261,7 @@ func BenchmarkMigration(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := errors.Join(settle(b.Context(), db), db.Close()); err != nil {
+		if err := errors.Join(checkpoint(b.Context(), db), db.Close()); err != nil {
 			b.Fatal(err)
 		}
 		before += sizeOf(b, path)
@@ -272,7 +272,7 @@ func BenchmarkMigration(b *testing.B) {
 		if got, _, err := c.Facts.Count(b.Context(), 1); got != int64(n) || err != nil {
 			b.Fatalf("%d members, %v; want %d", got, err, n)
 		}
-		if err := settle(b.Context(), c.write); err != nil {
+		if err := checkpoint(b.Context(), c.write); err != nil {
 			b.Fatal(err)
 		}
 		after += sizeOf(b, path)

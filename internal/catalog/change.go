@@ -20,8 +20,8 @@ var ErrState = errors.New("the change contradicts the recorded state")
 // changed the bytes of the resource.
 const dueChanged = "changed in another set"
 
-// floorSetting is the name of the setting with the latest moment that was given to
-// Reserve, in microseconds since 1970.
+// floorSetting is the name of the setting with the latest reserved moment, in
+// microseconds since 1970. No later change gets an earlier Datetime.
 const floorSetting = "floor"
 
 // MaxChanges is the largest number of changes in one call of Record. All of them have
@@ -30,11 +30,12 @@ const MaxChanges = 500
 
 // Record records at most MaxChanges changes of a set in order, all or none, and sets
 // their Seq and Datetime. All changes of a call have the same Datetime: the time of
-// recording, but later than in every earlier call and not before a reserved moment,
-// whatever the clock shows. Record uses the fields Change, URI, Path, LastMod, Length,
-// Digests, Type, Encoding, ChangeFreq, Remainder and Stat; for a deletion it uses only
-// the URI. It returns ErrState for the creation of a member, and for the update or
-// deletion of a resource that is not a member.
+// recording, or a later time if the clock is behind, because the Datetime must be later
+// than in earlier calls and not before a reserved moment (see Reserve). Record uses the
+// fields Change, URI, Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq,
+// Remainder and Stat; for a deletion it uses only the URI. It returns ErrState for the
+// creation of a member, and for the update or deletion of a resource that is not a
+// member.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	return c.RecordWith(ctx, set, changes, nil)
 }
@@ -44,7 +45,7 @@ func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, set
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in the catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
-	return c.record(ctx, set, changes, true, func(r *recorder) { r.keepAll(settings) })
+	return c.record(ctx, set, changes, true, func(r *recorder) { r.storeSettings(settings) })
 }
 
 // Enroll records changes of a set that was never published. Unlike Record it writes
@@ -55,22 +56,21 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 		if r.exists("publication WHERE set_id = $1 AND state <> $2", set, begun) {
 			r.stop(fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set))
 		}
-		r.keepNumber(floorSetting, r.at+1) // every later change gets a later moment
+		r.storeNumber(floorSetting, r.moment+1) // every later change gets a later moment
 	})
 }
 
-// record records changes with the same Datetime in one transaction, in which it first
-// calls begin. It inserts many new resources in one statement.
+// record calls begin at the start of its transaction.
 func (c *db) record(ctx context.Context, set SetID, changes []Change, logged bool, begin func(*recorder)) error {
-	var at time.Time
+	var moment time.Time
 	seqs := make([]int64, len(changes))
 	err := c.transact(ctx, "record changes in the catalog", func(r *recorder) {
-		at, _ = c.next(r)
-		r.set, r.at = set, at.UnixMicro()
+		moment, _ = c.nextMoment(r)
+		r.set, r.moment = set, moment.UnixMicro()
 		begin(r)
 		for rest := changes; len(rest) > 0 && r.err == nil; {
-			n := max(1, creations(rest))
-			r.recordSome(rest[:n])
+			n := max(1, leadingCreations(rest))
+			r.recordChunk(rest[:n])
 			rest = rest[n:]
 		}
 		if logged {
@@ -82,25 +82,24 @@ func (c *db) record(ctx context.Context, set SetID, changes []Change, logged boo
 		return err
 	}
 	for i := range changes {
-		changes[i].Seq, changes[i].Datetime = seqs[i], at
+		changes[i].Seq, changes[i].Datetime = seqs[i], moment
 	}
 	return nil
 }
 
-// Moment returns the earliest moment that the next change can have: after every
-// recorded change, and neither before a reserved moment nor before the time of the
-// clock. Once the caller has reserved this moment, no more changes before it are
-// recorded.
+// Moment returns the earliest Datetime that the next change can get: later than all
+// recorded changes, and not before a reserved moment or the time of the clock. Once the
+// caller has reserved this moment, every further change gets the same or a later one.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
-	return c.next(c.reading(ctx, "read the change log of the catalog"))
+	return c.nextMoment(c.reading(ctx, "read the change log of the catalog"))
 }
 
-func (c *db) next(a asker) (time.Time, error) {
-	last, _, err := value[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
+func (c *db) nextMoment(a querier) (time.Time, error) {
+	last, _, err := queryValue[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
 	if err != nil {
 		return time.Time{}, err
 	}
-	floor, _, err := number(a, floorSetting)
+	floor, _, err := readNumber(a, floorSetting)
 	next := max(c.instant().UnixMicro(), floor)
 	if last != 0 {
 		next = max(next, last+1)
@@ -112,44 +111,43 @@ func (c *db) next(a asker) (time.Time, error) {
 // even if the clock is set back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) {
-		if floor, _ := r.number(floorSetting); t.After(readMicros(floor)) {
-			r.keepNumber(floorSetting, t.UnixMicro())
+		if floor, _ := r.readNumber(floorSetting); t.After(readMicros(floor)) {
+			r.storeNumber(floorSetting, t.UnixMicro())
 		}
 	})
 }
 
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
-// recorder is one transaction that writes to the catalog. After an error, its methods
-// do nothing and return zero values, and transact returns the first error. So a caller
-// of several methods has to check the field err only before it does something outside
-// of the database.
+// recorder is a transaction that writes to the catalog. After an error, all methods of a
+// recorder do nothing and return zero values, and transact returns the error. So a caller
+// has to check the field err only before it does something outside of the database.
 type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
 	err      error // the first error
 	set      SetID
-	at       int64 // microseconds
+	moment   int64 // the Datetime of the recorded changes, in microseconds since 1970
 	prepared map[string]*sql.Stmt
 
 	fold           func(path string) string
 	members, bytes int64            // by how much the transaction changes the numbers of members and bytes of the set
-	touched        map[string]bool  // directories whose rows in the table piece the transaction has already deleted
+	droppedPieces  map[string]bool  // directories whose rows in the table piece the transaction has already deleted
 	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
-	left           map[int64]bool   // row numbers of the directories from which the transaction moved or removed a file
-	last           int64            // the greatest row number of a resource; 0 if it has not been read yet
+	leftDirs       map[int64]bool   // row numbers of the directories from which the transaction moved or removed a file
+	lastID         int64            // the greatest row number of a resource; 0 if it has not been read yet
 }
 
-// stop stores an error that makes the transaction fail; nil has no effect.
+// stop makes the transaction fail with an error; nil has no effect.
 func (r *recorder) stop(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// failed stores an error that makes the transaction fail. transact adds the name of the
-// operation.
-func (r *recorder) failed(err error) error {
+// onError makes the transaction fail with an error, to which transact adds the name of
+// the operation.
+func (r *recorder) onError(err error) error {
 	r.stop(err)
 	return r.err
 }
@@ -188,34 +186,33 @@ func (r *recorder) run(query string, args ...any) (res sql.Result) {
 	return res
 }
 
-// exec executes a statement and returns the number of rows affected.
-func (r *recorder) exec(query string, args ...any) (n int64) {
+func (r *recorder) exec(query string, args ...any) (affected int64) {
 	if res := r.run(query, args...); r.err == nil {
 		var err error
-		n, err = res.RowsAffected()
+		affected, err = res.RowsAffected()
 		r.stop(err)
 	}
-	return n
+	return affected
 }
 
-// Each of the following methods calls the function of the same name. If that returns an
-// error, the transaction fails.
-func (r *recorder) each(dest []any, do func(), query string, args ...any) {
-	_ = each(r, dest, do, query, args...)
+// The next four methods need not check errors: on an error, the functions that they call
+// make the transaction fail.
+func (r *recorder) scanRows(dest []any, handle func(), query string, args ...any) {
+	_ = scanRows(r, dest, handle, query, args...)
 }
 
-func (r *recorder) first(dest []any, query string, args ...any) (found bool) {
-	found, _ = first(r, dest, query, args...)
+func (r *recorder) scanRow(dest []any, query string, args ...any) (found bool) {
+	found, _ = scanRow(r, dest, query, args...)
 	return found
 }
 
-func (r *recorder) exists(from string, args ...any) (yes bool) {
-	yes, _ = exists(r, from, args...)
-	return yes
+func (r *recorder) exists(fromClause string, args ...any) (found bool) {
+	found, _ = exists(r, fromClause, args...)
+	return found
 }
 
-func (r *recorder) lookup(dest []any, do func(), query, row string, keys []any, more ...any) {
-	_ = lookup(r, dest, do, query, row, keys, more...)
+func (r *recorder) lookup(dest []any, handle func(), query, row string, keys []any, args ...any) {
+	_ = lookup(r, dest, handle, query, row, keys, args...)
 }
 
 func (r *recorder) record(ch *Change) {
@@ -233,7 +230,7 @@ func (r *recorder) record(ch *Change) {
 		r.remove(id, ch)
 	}
 	if ch.Path != "" {
-		r.touch(ch.Path)
+		r.dropPieces(ch.Path)
 	}
 }
 
@@ -249,28 +246,28 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create gets the id 0 for a new resource.
+// create records a new member. id is 0 if the catalog does not have the resource yet.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {
 		r.insertResources("INSERT", unfolded, []newResource{{ch.URI, ch.Path, &ch.Resource, nil}})
-		id = r.last
+		id = r.lastID
 	}
 	n := r.exec(`INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
-		ON CONFLICT (set_id, resource) DO NOTHING`, r.set, id, r.at, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
+		ON CONFLICT (set_id, resource) DO NOTHING`, r.set, id, r.moment, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if n == 0 {
 		r.stop(fmt.Errorf("%w: %q was created, but it is a member already", ErrState, ch.URI))
 	}
 	r.members++
 	r.bytes += ch.Length.Int64()
 	if known {
-		r.rewrite(id, ch) // the resource already belongs to another set
+		r.rewrite(id, ch) // another set has the resource, perhaps with other bytes
 	}
 }
 
 func (r *recorder) update(id int64, ch *Change) {
 	n := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND resource = $2",
-		r.set, id, r.at, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
+		r.set, id, r.moment, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if n == 0 {
 		r.stop(fmt.Errorf("%w: %q was updated, but it is not a member", ErrState, ch.URI))
 	}
@@ -278,7 +275,7 @@ func (r *recorder) update(id int64, ch *Change) {
 	r.bytes += ch.Length.Int64() - old.length.Int64
 }
 
-type held struct {
+type fileState struct {
 	dir     int64
 	path    string
 	length  sql.NullInt64
@@ -286,18 +283,18 @@ type held struct {
 	digests string
 }
 
-func (r *recorder) rewrite(id int64, ch *Change) held {
-	old, found := r.held(id)
+func (r *recorder) rewrite(id int64, ch *Change) fileState {
+	old, found := r.fileStateOf(id)
 	if !found {
 		r.stop(fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint))
 	}
 	dir, name := split(ch.Path)
-	now := held{path: ch.Path, length: writeLength(ch.Length)}
+	now := fileState{path: ch.Path, length: writeLength(ch.Length)}
 	now.digests, now.sha256 = writeDigests(ch.Digests)
-	if !old.same(now) {
-		r.tellOthers(id, now.length.Int64-old.length.Int64, old.path)
+	if !old.sameBytes(now) {
+		r.markOtherSets(id, now.length.Int64-old.length.Int64, old.path)
 	}
-	r.touch(old.path)
+	r.dropPieces(old.path)
 	if was, _ := split(old.path); was != dir {
 		r.leave(old.dir)
 	}
@@ -305,28 +302,27 @@ func (r *recorder) rewrite(id int64, ch *Change) held {
 	r.enterDirectories([]string{dir}, unfolded)
 	r.exec(`UPDATE resource SET dir = $2, name = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
 		verified = FALSE, type = $7, encoding = $8, stat = $9 WHERE id = $1`,
-		id, r.dirs[dir], nameBeside(name, rest), now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
+		id, r.dirs[dir], nameColumn(name, rest), now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
 	return old
 }
 
-func (r *recorder) held(id int64) (h held, found bool) {
-	found = r.first([]any{&h.dir, &h.path, &h.length, &h.sha256, &h.digests},
+func (r *recorder) fileStateOf(id int64) (h fileState, found bool) {
+	found = r.scanRow([]any{&h.dir, &h.path, &h.length, &h.sha256, &h.digests},
 		"SELECT r.dir, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
 	return h, found
 }
 
-func (h held) same(o held) bool {
+func (h fileState) sameBytes(o fileState) bool {
 	if h.sha256 != nil && o.sha256 != nil {
 		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
 	}
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers records in the other sets of a resource that its bytes have changed
-// (member.due). A later scan for these sets could not find the change by comparing the
-// file with the catalog, because the catalog stores the state of the bytes once for all
-// sets.
-func (r *recorder) tellOthers(id int64, longer int64, path string) {
+// markOtherSets sets the column "due" of a resource in its other sets. Scans for these
+// sets could not detect the new bytes by comparing the file with the catalog, because
+// the catalog describes the bytes only once for all sets.
+func (r *recorder) markOtherSets(id int64, longer int64, path string) {
 	if r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged) == 0 {
 		return
 	}
@@ -339,15 +335,15 @@ func (r *recorder) remove(id int64, ch *Change) {
 	if r.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", r.set, id) == 0 {
 		r.stop(fmt.Errorf("%w: %q was deleted, but it is not a member", ErrState, ch.URI))
 	}
-	old, _ := r.held(id)
+	old, _ := r.fileStateOf(id)
 	r.members--
 	r.bytes -= old.length.Int64
-	r.touch(old.path)
-	r.dropUnheld(id)
+	r.dropPieces(old.path)
+	r.dropUnused(id)
 }
 
-// log writes changes to the change log, and stores their numbers in seqs. It relies on
-// consecutive numbers for the rows of one statement.
+// log stores the numbers of the written changes in seqs. It relies on consecutive
+// numbers for the rows of one statement.
 func (r *recorder) log(changes []Change, seqs []int64) {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
 	for len(changes) > 0 && r.err == nil {
@@ -356,10 +352,10 @@ func (r *recorder) log(changes []Change, seqs []int64) {
 		for i := range changes[:n] {
 			ch := &changes[i]
 			state := &ch.Resource
-			if ch.Change == resourcesync.Deleted { // the row of a deletion describes no bytes
+			if ch.Change == resourcesync.Deleted { // an entry for a deletion describes no bytes
 				state = &Resource{}
 			}
-			args = append(args, r.set, r.at, string(ch.Change), ch.URI, state.LastMod.String(), writeLength(state.Length),
+			args = append(args, r.set, r.moment, string(ch.Change), ch.URI, state.LastMod.String(), writeLength(state.Length),
 				state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq), writeText(state.Remainder))
 		}
 		res := r.run("INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder) VALUES "+repeated(row, n), args...)
@@ -411,20 +407,20 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 				r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE id = $1", ids[m.URI], m.Type, m.Encoding)
 			}
 		}
-		times, _ := r.number(relabelSetting(set))
-		r.keepNumber(relabelSetting(set), times+1)
+		times, _ := r.readNumber(relabelSetting(set))
+		r.storeNumber(relabelSetting(set), times+1)
 	})
 }
 
 // Relabelled returns how often Relabel was called for a set. If the number has grown,
 // Type, Encoding, ChangeFreq or Remainder of members may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
-	times, _, err := number(c.reading(ctx, "read the number of relabellings in the catalog"), relabelSetting(set))
+	times, _, err := readNumber(c.reading(ctx, "read the number of relabellings in the catalog"), relabelSetting(set))
 	return times, err
 }
 
-// changeColumns are the columns of a row in the change log. They begin with the columns
-// of a Resource. Some of these are empty except in the catalog of a mirror.
+// changeColumns are the columns of the change log for Change.columns. Some are empty
+// except in the catalog of a mirror.
 const (
 	changeColumns = `0, uri, NULL, COALESCE(path, ''), FALSE, length, digests, COALESCE(verified, FALSE), type, encoding, COALESCE(stat, ''),
 		FALSE, changed, lastmod, changefreq, due, '', remainder, seq, datetime, change, set_id`
@@ -443,10 +439,9 @@ func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) it
 	}, set, through)
 }
 
-// Deletions returns the last deletion of each URI in the log of a set, in the given
-// order. It sets only Seq, Datetime, Change and URI. A URI that was never deleted has
-// the zero Change. For a resource that was created again later, the earlier deletion is
-// returned.
+// Deletions returns the last deletion of each URI in the log of a set, even if the
+// resource was created again later. The result has the order of uris, with the zero
+// Change for a URI that was never deleted. Only Seq, Datetime, Change and URI are set.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
 	keys := make([]any, 0, 2*len(uris))
@@ -464,7 +459,7 @@ func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Chan
 // LastSeq returns the number and Datetime of the last change of a set, or zero values
 // if there is none.
 func (c *Facts) LastSeq(ctx context.Context, set SetID) (seq int64, at time.Time, err error) {
-	_, err = first(c.reading(ctx, "read the change log of the catalog"), []any{&seq, timeTo(&at)},
+	_, err = scanRow(c.reading(ctx, "read the change log of the catalog"), []any{&seq, timeTo(&at)},
 		"SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set)
 	return seq, at, err
 }
@@ -472,7 +467,7 @@ func (c *Facts) LastSeq(ctx context.Context, set SetID) (seq int64, at time.Time
 // CountChanges returns the number of changes that Changes would yield for the same
 // arguments.
 func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
-	n, _, err := value[int64](c.reading(ctx, "count changes in the catalog"),
+	n, _, err := queryValue[int64](c.reading(ctx, "count changes in the catalog"),
 		"SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3", set, after, through)
 	return n, err
 }

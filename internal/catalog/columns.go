@@ -37,12 +37,11 @@ func textTo[S ~string](s *S) sql.Scanner {
 	return converted[string, S]{s, func(c string) (S, error) { return S(c), nil }}
 }
 
-// keyTo is for a column with a URI. It stores the key of that URI in k.
+// keyTo reads a column with a URI, and stores the key of the URI in k.
 func keyTo(k *resourcesync.Key) sql.Scanner {
 	return converted[string, resourcesync.Key]{k, func(uri string) (resourcesync.Key, error) { return resourcesync.KeyOf(uri), nil }}
 }
 
-// writeText returns NULL for "".
 func writeText(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 func readTime(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
@@ -54,18 +53,18 @@ func readMicros(micros int64) time.Time {
 	return readTime(micros)
 }
 
-// timeTo is for a column with a time in microseconds since 1970.
+// timeTo reads a column with a time in microseconds since 1970.
 func timeTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readTime(c), nil }}
 }
 
-// microsTo is for a column with a time in microseconds since 1970, in which 0 means the
+// microsTo reads a column with a time in microseconds since 1970, in which 0 means the
 // zero time.
 func microsTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readMicros(c), nil }}
 }
 
-// writeMicros returns a time in microseconds since 1970, and 0 for the zero time.
+// writeMicros returns microseconds since 1970, and 0 for the zero time.
 func writeMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -81,15 +80,14 @@ func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
 }
 
-// digestTo is for a column with a SHA-256.
+// digestTo reads a column with a SHA-256.
 func digestTo(d *resourcesync.Digest) sql.Scanner {
 	return converted[[]byte, resourcesync.Digest]{d, func(sum []byte) (resourcesync.Digest, error) {
 		return resourcesync.NewDigest(resourcesync.SHA256, sum)
 	}}
 }
 
-// digestsTo is for a column selected with digestsColumn. If the digests are invalid,
-// the error names the URI.
+// digestsTo reads the column that digestsColumn selects. uri is only for errors.
 func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
 		if c == "" {
@@ -103,8 +101,8 @@ func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	}}
 }
 
-// digestsColumn is an SQL expression for all digests of the bytes. A single SHA-256 is
-// stored only in the column sha256.
+// digestsColumn selects all digests of the bytes. The column "digests" is empty if the
+// only digest is the one in the column "sha256".
 const digestsColumn = "CASE WHEN digests <> '' OR sha256 IS NULL THEN digests ELSE 'sha-256:' || lower(hex(sha256)) END"
 
 func writeDigests(ds resourcesync.Digests) (others string, sha256 []byte) {
@@ -123,12 +121,13 @@ func datetimeTo(uri *string, d *resourcesync.Datetime) sql.Scanner {
 	}}
 }
 
-// checksumOf is for a column with the CRC-32C of a URI. The column with the URI must
-// come before it in the row. A wrong checksum is an error; NULL is accepted.
+// checksumOf reads a column with the CRC-32C of a URI, and returns an error if the URI
+// has another checksum. The column with the URI must come before this column in the
+// row.
 func checksumOf(uri *string) sql.Scanner {
 	return converted[int64, bool]{new(bool), func(crc int64) (bool, error) {
 		if crc != int64(crcOf(*uri)) {
-			return false, fmt.Errorf("a row holds %q, which is not the URI that was recorded", *uri)
+			return false, fmt.Errorf("a row has the URI %q, which does not have the recorded checksum", *uri)
 		}
 		return true, nil
 	}}

@@ -40,14 +40,14 @@ func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	})
 }
 
-// Loosen records that the bytes with these digests may have no name any more (see
-// ContentName), so that they can be deleted.
+// Loosen records that perhaps no file name refers to the bytes with these digests any
+// more, so that the bytes can be deleted.
 func (c *Mirror) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents may have no name",
 		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
 }
 
-// Fasten undoes Loosen, because the bytes have a name or were deleted.
+// Fasten undoes Loosen for bytes that have a file name or were deleted.
 func (c *Mirror) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents have a name", "DELETE FROM content_loose WHERE sha256 = $1", sums)
 }
@@ -60,16 +60,17 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 	})
 }
 
-// LooseContent is a file content that may have no name any more: see Mirror.Loosen.
+// LooseContent is a file content to which perhaps no file name refers any more: see
+// Mirror.Loosen.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
-	Named  bool // whether the content has a name
+	Named  bool // whether a file name refers to the content
 }
 
-// Loose returns contents for which Loosen was called, and Fasten was not. It returns at
-// most as many as one query looks up.
+// Loose returns contents for which Loosen was called, but Fasten was not called since.
+// It returns at most lookupSize (500) of them.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
-	return rows(c.reading(ctx, "read from the catalog which contents may have no name"), nil, func(l *LooseContent) []any {
+	return queryAll(c.reading(ctx, "read from the catalog which contents may have no name"), nil, func(l *LooseContent) []any {
 		return []any{digestTo(&l.SHA256), &l.Named}
 	}, `SELECT l.sha256, EXISTS (SELECT 1 FROM content_name n WHERE n.sha256 = l.sha256)
 		FROM content_loose l ORDER BY l.sha256 LIMIT $1`, lookupSize)
@@ -78,24 +79,23 @@ func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 // ContentNames yields the names of the files that were moved to the trash on the given
 // day, or all names if day is "".
 func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
-	only := "$3 = ''"
+	condition := "$3 = ''"
 	if day != "" {
-		only = "day = $3 AND day <> ''"
+		condition = "day = $3 AND day <> ''"
 	}
 	return listing(c.reading(ctx, "list the names of contents in the catalog"),
-		"SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND "+only+" ORDER BY key LIMIT $2", []byte{}, func(n *ContentName) (any, []any) {
+		"SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND "+condition+" ORDER BY key LIMIT $2", []byte{}, func(n *ContentName) (any, []any) {
 			key := new([]byte)
 			return key, []any{key, &n.Path, &n.Day, digestTo(&n.SHA256)}
 		}, day)
 }
 
-// TrashDays returns the days on which files were moved to the trash that are still
-// there.
+// TrashDays returns the days on which the files in the trash were moved there.
 func (c *Mirror) TrashDays(ctx context.Context) ([]string, error) {
-	return column[string](c.reading(ctx, "list the trash of the catalog"), "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
+	return queryColumn[string](c.reading(ctx, "list the trash of the catalog"), "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
 }
 
-// HasContent reports whether a file with these bytes has a name.
+// HasContent reports whether any file name refers to the bytes with this SHA-256.
 func (c *Mirror) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	return exists(c.reading(ctx, "look up a content in the catalog"), "content_name WHERE sha256 = $1", sum.Sum())
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // Count returns the number of members of a set, and the sum of their lengths, in which
-// an unknown length counts as 0. The time that it takes does not depend on the size of
-// the set.
+// an unknown length counts as 0. Both numbers are stored, so Count is fast for large
+// sets too.
 func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
-	_, err = first(c.reading(ctx, "count the members of a set in the catalog"), []any{&n, &bytes}, "SELECT members, bytes FROM sets WHERE id = $1", set)
+	_, err = scanRow(c.reading(ctx, "count the members of a set in the catalog"), []any{&n, &bytes}, "SELECT members, bytes FROM sets WHERE id = $1", set)
 	return n, bytes, err
 }
 
@@ -19,8 +19,8 @@ func (r *recorder) count(set SetID, members, bytes int64) {
 	r.addBytes("($1)", bytes, set)
 }
 
-// addBytes adds n to the recorded number of bytes of sets. Lengths come from documents,
-// so the sum is limited to avoid an overflow.
+// addBytes adds n to the recorded number of bytes of sets. It limits the sum, because
+// lengths from documents may be so large that the sum would overflow.
 func (r *recorder) addBytes(sets string, n int64, args ...any) {
 	if n == 0 {
 		return
@@ -33,8 +33,8 @@ func (r *recorder) addBytes(sets string, n int64, args ...any) {
 	r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
 }
 
-// tally counts, for each set, how many of the given resources are members, and the sum
-// of their lengths. It adds both numbers to counts, or subtracts them if sign is -1.
+// tally counts, for each set, how many of the given resources are members, and sums
+// their lengths. It adds both numbers to counts, or subtracts them if sign is -1.
 func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) {
 	var set SetID
 	var members, bytes int64

@@ -10,7 +10,7 @@ import (
 // directories returns the paths of all directories that the catalog has rows of.
 func directories(t *testing.T, c *Catalog) string {
 	t.Helper()
-	rows, err := column[string](c.reading(t.Context(), "list directories in"), "SELECT path FROM directory ORDER BY fold")
+	rows, err := queryColumn[string](c.reading(t.Context(), "list directories in"), "SELECT path FROM directory ORDER BY fold")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Evidence is the last statement about a URI that the Source made in a change. It is
-// also stored for the statement of a list if it depends on the time at which the bytes
-// arrived whether they are the version that the list states. A Membership does not
-// store that time. With Gone and without Told, it is not a statement of the Source: the
-// resource is in the set again, although no list or change says so.
+// Evidence is the last statement that the Source made about a URI in a change. A
+// statement in a list is stored as Evidence only if the time at which the bytes arrived
+// decides whether they are the listed version, because a Membership does not store that
+// time. With Gone and without Told, it is no statement of the Source: the resource is in
+// the set again, although no list or change says so.
 type Evidence struct {
 	Set    SetID
 	URI    string
@@ -21,9 +21,9 @@ type Evidence struct {
 	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the stored evidence about URIs in a set. If a member has another
-// time in its field Changed than its evidence has in Moment, its present state comes
-// from a list and not from the evidence.
+// Evidence returns the stored evidence about URIs in a set. If the field Moment of the
+// evidence differs from the field Changed of the member, the present state of the member
+// comes from a list and not from the evidence.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int
@@ -41,22 +41,21 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Gone: m.Unnamed, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether evidence has to be stored for a membership. That is so if the
-// membership comes from a change, or from a list that was written soon after the
-// lastmod of the resource: then only the time at which the bytes arrived shows whether
-// they are the version that the list states, or the one before.
-func (m *Membership) tells() bool {
-	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
+// needsEvidence is also true for a membership from a list that was written shortly after
+// the "lastmod" of the resource: then only the time at which the bytes arrived shows
+// whether they are the listed version or the previous one.
+func (m *Membership) needsEvidence() bool {
+	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(distinctAfter))
 }
 
-// soon is the difference from which on two times, rounded to whole seconds, cannot be
-// the same moment.
-const soon = 2 * time.Second
+// If two times are rounded to whole seconds and differ by distinctAfter or more, they
+// cannot be the same moment.
+const distinctAfter = 2 * time.Second
 
-func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
+func (r *recorder) writeEvidence(states []Membership, gone []Evidence) {
 	all := slices.Clone(gone)
 	for i := range states {
-		if s := &states[i]; s.tells() {
+		if s := &states[i]; s.needsEvidence() {
 			all = append(all, s.evidence())
 		}
 	}
@@ -65,6 +64,6 @@ func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
 		e := &all[i]
 		args = append(args, e.Set, key(e.URI), e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
 	}
-	r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
+	r.execRows("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
 		" ON CONFLICT (set_id, key) DO UPDATE SET told = excluded.told, gone = excluded.gone, moment = excluded.moment, until = excluded.until, came = excluded.came", args)
 }

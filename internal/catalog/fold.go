@@ -14,9 +14,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Fold returns the canonical caseless form of a path (Unicode D145). Two paths have the
-// same form if they are the same file in a file system that ignores case and Unicode
-// normalization.
+// Fold returns the canonical caseless form of a path (Unicode D145). If a file system
+// ignores case and Unicode normalization, paths with the same form are the same file.
 func Fold(path string) string {
 	if isASCII(path) {
 		return strings.ToLower(path)
@@ -24,8 +23,8 @@ func Fold(path string) string {
 	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
 }
 
-// capitalCherokee returns the capital form of a Cherokee letter. Unicode folds Cherokee
-// letters to capitals, but cases.Fold exchanges capitals and small letters.
+// capitalCherokee corrects cases.Fold, which exchanges capital and small Cherokee
+// letters. Unicode folds both to capitals.
 func capitalCherokee(r rune) rune {
 	switch {
 	case 0xAB70 <= r && r <= 0xABBF:
@@ -45,7 +44,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// init registers SQL functions that the migrations to the schemas 13 and 14 call.
+// The migrations to the schemas 13 and 14 call these SQL functions.
 func init() {
 	for name, of := range map[string]func(string) (driver.Value, error){
 		"instep_fold":  func(s string) (driver.Value, error) { return Fold(s), nil },
@@ -66,9 +65,9 @@ func init() {
 	}
 }
 
-// FoldBy sets the function by which the catalog recognises that two paths are the same
-// file in the file system: the function returns the same value for both. It is called
-// separately for the directory and for the name of a file. The default is Fold.
+// FoldBy sets the function that returns the folded form of a path. It must return the
+// same form for two paths that are the same file in the file system. The catalog calls
+// it separately for the directory and for the name of a file. The default is Fold.
 func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
 func (c *db) folding() func(string) string {
@@ -78,7 +77,7 @@ func (c *db) folding() func(string) string {
 	return Fold
 }
 
-// split divides a URI or path after its last slash into the directory and the rest.
+// split divides a URI or path after its last slash.
 func split(s string) (dir, rest string) {
 	i := strings.LastIndexByte(s, '/') + 1
 	return s[:i], s[i:]

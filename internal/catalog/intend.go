@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Intend records intents (planned changes of files) before the files are changed, all
-// or none. For an intent without a path it calls place, which returns a path. No other
-// resource can get this path before Settle is called. Such an intent becomes New and is
-// added to o.Fresh. If o.Run has no ID, Intend sets it.
+// Intend records intents (planned changes of files), all or none. It has to be called
+// before the files are changed. For each intent without a path, Intend calls place to
+// get a path, sets New, and adds the intent to o.Fresh. No other resource can get the
+// path before Settle is called. If o.Run has no ID, Intend sets the ID.
 func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	begins := o.Run != nil && o.Run.ID == 0
 	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) {
 		if begins {
 			o.Run.ID = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What, Number: o.Run.Number})
 		}
-		r.place(intents, o, place)
-		r.intend(intents)
+		r.assignPaths(intents, o, place)
+		r.insertIntents(intents)
 	})
 	if err != nil && begins {
 		o.Run.ID = 0
@@ -26,11 +26,10 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	return err
 }
 
-// place calls the function place for each intent without a path, which is one for a new
-// resource, and reserves the path that it returns.
-func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
+// assignPaths calls place for each intent without a path, and reserves the returned path.
+func (r *recorder) assignPaths(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
 	n := newNames(r, r.fold)
-	r.stop(n.expect(intents))
+	r.stop(n.preload(intents))
 	var dirs []string
 	for i := range intents {
 		in := &intents[i]
@@ -39,7 +38,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 		}
 		p, err := place(in.URI, n)
 		if err == nil {
-			err = n.take(&p)
+			err = n.reserve(&p)
 		}
 		if err != nil {
 			r.err = err
@@ -52,7 +51,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 	r.enterDirectories(dirs, r.fold)
 }
 
-func (r *recorder) intend(intents []Intent) {
+func (r *recorder) insertIntents(intents []Intent) {
 	var known []string
 	for i := range intents {
 		if !intents[i].New {
@@ -69,23 +68,23 @@ func (r *recorder) intend(intents []Intent) {
 		}
 		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), in.SHA256.Sum(), in.Taken)
 	}
-	r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
+	r.execRows("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 }
 
 type names struct {
-	asker
+	querier
 	fold  func(path string) string
-	files map[string]bool   // for each folded path, whether a resource has it
-	dirs  map[string]string // for each folded path, the path of the directory that has it; "" if there is none
+	files map[string]bool   // whether a resource has the path; by folded path
+	dirs  map[string]string // path of the directory, or "" if there is no such directory; by folded path
 }
 
-func newNames(a asker, fold func(string) string) names {
+func newNames(a querier, fold func(string) string) names {
 	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect fills the cache with what the function place will probably look up: the paths
-// that the new resources will probably get, and the directories above these paths.
-func (n names) expect(intents []Intent) error {
+// preload looks up in advance the paths that the new resources will probably get, and
+// the directories above these paths. So the function place rarely needs a query.
+func (n names) preload(intents []Intent) error {
 	var uris, guesses []string
 	var dirs []any
 	directory := func(fold string) {
@@ -114,27 +113,26 @@ func (n names) expect(intents []Intent) error {
 		return err
 	}
 	var i int
-	var uri, again string
+	var uri, existing string
 	err = lookup(n, []any{&i, &uri}, func() {
 		n.files[guesses[i]] = true
 		if uri == uris[i] {
-			again = uri
+			existing = uri
 		}
 	}, "SELECT v.column1, b.uri || r.rest "+fileAt+" CROSS JOIN base b ON b.id = r.base", "(?,?,?)", splitKeys(guesses))
-	if err == nil && again != "" {
-		err = fmt.Errorf("%w: %q has a path already", ErrState, again)
+	if err == nil && existing != "" {
+		err = fmt.Errorf("%w: %q has a path already", ErrState, existing)
 	}
 	return err
 }
 
-// fileAt is an SQL FROM clause that finds resources by their folded paths. The
-// parameters of the query come from splitKeys.
+// fileAt finds resources by their folded paths, which splitKeys makes to parameters.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// take marks a path and its directories as used in the cache, because they are not in
-// the catalog yet. It returns an error if the path is used already.
-func (n names) take(p *Place) error {
+// reserve marks a path and its directories as used in the cache, because they are not in
+// the catalog yet. It returns an error if the path is already used.
+func (n names) reserve(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
 		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
@@ -158,7 +156,7 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	if path, known := n.dirs[fold]; known {
 		return path, path != "", nil
 	}
-	path, ok, err = value[string](n, "SELECT path FROM directory WHERE fold = $1", fold+"/")
+	path, ok, err = queryValue[string](n, "SELECT path FROM directory WHERE fold = $1", fold+"/")
 	if path = strings.TrimSuffix(path, "/"); ok {
 		n.dirs[fold] = path
 	}
@@ -174,8 +172,8 @@ func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, er
 	return taken, err
 }
 
-// Names returns a Names for this catalog. It caches answers, so it must be used for a
-// short time only, and by one goroutine.
+// Names returns a Names for this catalog. The Names caches answers, so its caller should
+// use it only for a short time, and only from one goroutine.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(c.reading(ctx, "look up a path in the catalog"), c.folding())
 }

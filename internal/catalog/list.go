@@ -5,26 +5,26 @@ import (
 	"iter"
 )
 
-// pageSize is the number of rows of a listing that are in memory at a time. Between two
-// pages a listing holds no connection. So a slow consumer blocks nobody, may call any
-// method, and does not make the write-ahead log grow.
+// pageSize is the number of rows that a listing reads at a time. Between two pages a
+// listing holds no connection. So a slow consumer does not block other callers, may call
+// any method, and does not make the write-ahead log grow.
 const pageSize = 1000
 
-// prefetch is the number of yielded rows of a page after which the next page is read.
-// So the database works concurrently with the consumer, but does not read a page for a
-// consumer that stops early.
+// After prefetch rows of a page, a listing starts to read the next page. So the database
+// works concurrently with the consumer, but reads no page for a consumer that stops
+// early.
 const prefetch = pageSize / 4
 
-// listing yields the rows of a query, which it reads page by page. A cursor is the
-// value of the column by which the rows ascend. In the query, $1 is the cursor of the
-// last row that was read (at first, start), $2 is the page size, and args begin at $3.
-// dest returns the destinations for the columns of a row, and the one among them that
-// receives the cursor. A row that is added or removed during the listing may be yielded
-// or not; every other row is yielded once.
+// listing yields the rows of a query, which it reads page by page. The query sorts by one
+// column, whose value is the cursor. Its parameters are $1 for the cursor after which the
+// page begins (first start), $2 for the page size, and args from $3 on. dest returns the
+// destinations for the columns of a row, and which of them receives the cursor. A row
+// that is added or removed during the listing may be missing; every other row is yielded
+// once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		var cursor any
-		into, err := rows(of, into, func(v *T) (columns []any) {
+		into, err := queryAll(of, into, func(v *T) (columns []any) {
 			cursor, columns = dest(v)
 			return columns
 		}, query, append([]any{after, pageSize}, args...)...)

@@ -8,47 +8,45 @@ import (
 	"time"
 )
 
-// The following settings belong to the log of a mirror. Both are moments in
-// microseconds since 1970.
+// Names of settings of the log of a mirror. Their values are moments in microseconds
+// since 1970.
 const (
-	// loggedSetting is the moment after which the log has all changes. It does not
-	// exist while no log is written, and is "" once the oldest entries were deleted.
+	// loggedSetting is for the moment after which the log has all changes. The setting
+	// does not exist while no log is written, and is "" if old entries were deleted.
 	loggedSetting = "logged since"
-	// heldSetting is the moment of the last commit that changed resources. Every commit
-	// has a later moment than the one before, whatever the clock shows.
-	heldSetting = "held since"
+	// lastCommitSetting is for the moment of the last commit that changed resources.
+	// Every commit has a later moment than the previous one, even if the clock is set
+	// back.
+	lastCommitSetting = "held since"
 )
 
-// ownSets matches the names of sets that this program uses for itself. They belong to
-// no Source and are never synchronized.
+// ownSets is an SQL pattern for the names of sets that belong to no Source: this program
+// uses them for itself and never synchronizes them.
 const ownSets = "instep:%"
 
-// LogPosition is a position in the log of a mirror, up to which somebody has read.
+// LogPosition is the position up to which a reader has read the log of a mirror.
 type LogPosition struct {
 	Seq int64     // number of the last change that was read; 0 if there was none
 	At  time.Time // Datetime of the last change that was read, or the moment of the last commit if there was none
 }
 
 // Logged is an entry in the log of a mirror: the state of a resource in a set after a
-// commit. The entries of one commit for one resource have the same Datetime and follow
-// each other. They are one Updated entry for each set with the resource, or one Deleted
-// entry if no set has it any more. A Deleted entry has only URI and Path.
+// commit. For each changed resource, a commit writes one Updated entry for each set that
+// contains the resource, or one Deleted entry if no set contains it any more. These
+// entries have the same Datetime and follow each other. A Deleted entry has only URI and
+// Path.
 type Logged struct {
 	Change
 	Set SetID
 }
 
-// LogIf sets a function that says whether the log is wanted. Settle calls it in its
-// transaction. If it returns true, Settle writes the changes to the log. If it returns
-// false, Settle ends the log, since the log would lack these changes. With nil, the
-// default, no log is written.
+// LogIf sets the function wanted, which Settle calls in its transaction. If wanted
+// returns true, Settle writes the changes to the log. If it returns false, Settle ends
+// the log, which would lack these changes. With nil, the default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
-// log writes a log entry for each resource of the outcome and each set that has it. It
-// must be called before the resources without a set are deleted. It omits resources
-// that are only in sets whose first synchronization is not complete, since readers may
-// not see them yet.
-func (s *settling) log() {
+// writeLog must be called before the resources without a set are deleted.
+func (s *settling) writeLog() {
 	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
 	if len(ids) == 0 || s.err != nil {
 		return
@@ -59,33 +57,33 @@ func (s *settling) log() {
 		wanted, err = s.logs()
 		s.stop(err)
 	}
-	at, logging := s.logState()
-	now := max(s.now, at+1)
+	previous, logging := s.logState()
+	now := max(s.now, previous+1)
 	switch {
 	case !wanted && logging:
 		s.breakLog(now)
 		return
 	case !wanted:
-		s.keepNumber(heldSetting, now)
+		s.storeNumber(lastCommitSetting, now)
 		return
 	}
 	if !logging {
 		s.cutLog()
-		s.keepNumber(loggedSetting, at)
+		s.storeNumber(loggedSetting, previous)
 	}
-	if s.logHeld(ids, now) > 0 {
-		s.keepNumber(heldSetting, now)
+	if s.logResources(ids, now) > 0 {
+		s.storeNumber(lastCommitSetting, now)
 	}
 }
 
-func (r *recorder) breakLog(at int64) {
+func (r *recorder) breakLog(moment int64) {
 	r.cutLog()
-	r.keepNumber(heldSetting, at)
+	r.storeNumber(lastCommitSetting, moment)
 }
 
-func (r *recorder) logState() (at int64, logging bool) {
-	at, _ = r.number(heldSetting)
-	return at, r.exists("setting WHERE name = $1", loggedSetting)
+func (r *recorder) logState() (lastCommit int64, logging bool) {
+	lastCommit, _ = r.readNumber(lastCommitSetting)
+	return lastCommit, r.exists("setting WHERE name = $1", loggedSetting)
 }
 
 func (r *recorder) cutLog() {
@@ -93,22 +91,22 @@ func (r *recorder) cutLog() {
 	r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
 }
 
-const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder, path, due, changed, verified, stat)
+const logQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder, path, due, changed, verified, stat)
 	SELECT COALESCE(m.set_id, (SELECT MIN(id) FROM sets)), ?, CASE WHEN m.set_id IS NULL THEN 'deleted' ELSE 'updated' END,
 		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length, ` + digestsColumn + `,
 		r.type, r.encoding, COALESCE(m.changefreq, ''), m.remainder, d.path || COALESCE(r.name, r.rest), m.due, m.changed, r.verified, r.stat
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible is the end of the SQL condition that begins in heldQuery. It selects the
-// resources that are in no set, or in a set that readers may see.
+// visible ends the SQL condition that begins in logQuery. It selects resources that are
+// in no set, or in a set that readers may see.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
-// logHeld writes the log entries of resources for a commit, and returns their number.
+// logResources writes the log entries of resources for a commit, and returns their number.
 // It omits resources that are only in sets whose first synchronization is not complete,
 // unless a set has lost the resource in this commit.
-func (s *settling) logHeld(ids []int64, at int64) (n int64) {
+func (s *settling) logResources(ids []int64, moment int64) (n int64) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
 		ended[s.rows[s.Ended[i].URI]] = true
@@ -116,16 +114,16 @@ func (s *settling) logHeld(ids []int64, at int64) (n int64) {
 	slices.Sort(ids)
 	for some := range slices.Chunk(ids, lookupSize) {
 		gone := slices.DeleteFunc(slices.Clone(some), func(id int64) bool { return !ended[id] })
-		query := heldQuery + repeated("?", len(some)) + ") AND (r.id IN (" + repeated("?", len(gone)) + ")" + visible
-		n += s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
+		query := logQuery + repeated("?", len(some)) + ") AND (r.id IN (" + repeated("?", len(gone)) + ")" + visible
+		n += s.exec(query, slices.Concat([]any{moment}, anys(some), anys(gone))...)
 	}
 	return n
 }
 
 // LogEnd returns the position at the end of the log.
 func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
-	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, timeTo(&p.At)}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
-		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
+	_, err = scanRow(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, timeTo(&p.At)}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, lastCommitSetting)
 	return p, err
 }
 
@@ -134,10 +132,10 @@ func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
 	// A position with Seq 0 stays valid until the next commit, even if no log is
 	// written.
-	has, _, err = value[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
+	has, _, err = queryValue[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
-		p.Seq, p.At.UnixMicro(), loggedSetting, heldSetting)
+		p.Seq, p.At.UnixMicro(), loggedSetting, lastCommitSetting)
 	return has, err
 }
 

@@ -32,30 +32,31 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	return spilling(ctx, db, func() error {
+	return withTempFiles(ctx, db, func() error {
 		_, err := p.Up(ctx)
 		return err
 	})
 }
 
 // rewritten is the schema version to which the migration rewrites all rows.
-const rewritten = 14
+const rewritingSchema = 14
 
-// migrationRoom is the disk space that a migration needs, as a multiple of the size of
+// migrationSpace is the disk space that a migration needs, as a multiple of the size of
 // the catalog: for the copy, for the new rows in the write-ahead log, and for the same
 // rows in the database.
-const migrationRoom = 3
+const migrationSpace = 3
 
-// prepare copies the catalog to a file beside it before a migration that rewrites rows.
-// It returns an error if there is not enough disk space for the migration.
+// prepare copies the catalog before a migration that rewrites rows, so that an earlier
+// version of this program can use the copy. It fails if the disk has not enough space
+// for the migration.
 func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
-	if schema >= rewritten {
+	if schema >= rewritingSchema {
 		return nil
 	}
-	if err := settle(ctx, c.write); err != nil { // so that the size of the file includes the data in the write-ahead log
+	if err := checkpoint(ctx, c.write); err != nil { // so that the size of the file includes the data in the write-ahead log
 		return err
 	}
-	if err := roomFor(c.path, space); err != nil {
+	if err := checkSpace(c.path, space); err != nil {
 		return err
 	}
 	to := fmt.Sprintf("%s.schema%d", c.path, schema)
@@ -65,7 +66,7 @@ func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (du
 	return nil
 }
 
-func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err error) {
+func checkSpace(path string, space func(*os.Root) (durable.Space, error)) (err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 		space = durable.SpaceOf
 	}
 	s, err := space(root)
-	need := migrationRoom * uint64(info.Size())
+	need := migrationSpace * uint64(info.Size())
 	if err == nil && s.Known && s.Free < need {
 		err = fmt.Errorf("%w: migrating the catalog and keeping a copy of it takes %d MiB in %q, and %d MiB are free; nothing was changed; free some space and try again",
 			ErrFull, need>>20+1, root.Name(), s.Free>>20)
@@ -87,10 +88,9 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 	return err
 }
 
-// copyTo copies the catalog at the given path to another file (the parameter to),
-// completely or not at all. An existing copy is replaced, since it comes from an
-// earlier attempt, or from before a backup was restored.
-func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
+// copyTo copies the catalog at path to target, completely or not at all. It replaces an
+// outdated copy, for example of an earlier attempt.
+func copyTo(ctx context.Context, db *sql.DB, path, target string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)
 	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", temp); err != nil {
@@ -99,7 +99,7 @@ func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
 	if err := syncPath(temp); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, to); err != nil {
+	if err := os.Rename(temp, target); err != nil {
 		return err
 	}
 	return syncPath(filepath.Dir(path))

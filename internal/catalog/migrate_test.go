@@ -243,7 +243,7 @@ func TestCat_STA_07_room(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := uint64(migrationRoom*len(before)) - 1
+	free := uint64(migrationSpace*len(before)) - 1
 	o := Options{Path: path, space: func(*os.Root) (durable.Space, error) {
 		return durable.Space{Known: true, Total: 1 << 40, Free: free}, nil
 	}}

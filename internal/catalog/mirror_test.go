@@ -254,7 +254,7 @@ func TestWhatIsFewIsFoundByItsIndex(t *testing.T) {
 	}
 	c = reopen(t, c.path, false) // EXPLAIN doesn't see what another connection has changed
 	for query, index := range map[string]string{dueQuery: "member_due", contentQuery: "resource_content"} {
-		plan, err := rows(c.reading(t.Context(), "explain"), nil, func(line *string) []any {
+		plan, err := queryAll(c.reading(t.Context(), "explain"), nil, func(line *string) []any {
 			return []any{new(int), new(int), new(int), line}
 		}, "EXPLAIN QUERY PLAN "+query, []byte{}, 1, 1)
 		if err != nil {

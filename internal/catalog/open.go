@@ -24,7 +24,6 @@ import (
 	"instep/internal/durable"
 )
 
-// The following errors can be recognised with errors.Is.
 var (
 	// ErrNewerSchema means that a newer version of this program wrote the catalog.
 	ErrNewerSchema = errors.New("written by a newer version of this program")
@@ -32,8 +31,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged or not a catalog")
 	// ErrOther means that the catalog does not have the expected UUID.
 	ErrOther = errors.New("it is another catalog than expected")
-	// ErrFull means that the disk with the catalog is full. Everything that was
-	// recorded before stays recorded.
+	// ErrFull means that the disk with the catalog is full. What was recorded earlier is
+	// not lost.
 	ErrFull = errors.New("the disk with the catalog is full")
 )
 
@@ -44,8 +43,8 @@ var migrations embed.FS
 // PRAGMA application_id.
 const applicationID = 0x496e7374
 
-// readers is the number of connections for reading. A few are enough, since no method
-// holds a connection while code of its caller runs.
+// readers is the number of connections for reading. A few are enough, because no method
+// holds a connection while the code of its caller runs.
 const readers = 4
 
 // UUIDSetting is the name of the setting with the UUID of the catalog.
@@ -70,7 +69,7 @@ type Catalog struct {
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	still os.FileInfo // the state of the file when it was opened, if SQLite was told that nobody writes to it; otherwise nil: see Steady
+	unwritten os.FileInfo // the state of the file when it was opened, if SQLite was told that nobody writes to it; otherwise nil: see Steady
 }
 
 // Facts is the store that mirrors and publishers use: settings, sets, resources,
@@ -95,7 +94,7 @@ type Publisher struct{ *db }
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // a pool with one connection for writing, so that transactions wait for each other in this process and not in SQLite
+	write *sql.DB // a pool with one connection for writing, so that transactions of this process wait for each other here and not in SQLite
 	read  *sql.DB
 
 	contents atomic.Bool // whether the index that finds resources by their SHA-256 is known to exist
@@ -155,8 +154,8 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-// recognise returns an error unless the database is a catalog with the expected UUID
-// and a schema that this program supports. It migrates an older schema.
+// recognise checks that the database is a catalog with the expected UUID and a schema
+// that this program supports, and migrates an older schema.
 func (c *Catalog) recognise(ctx context.Context, o Options) error {
 	var app, have int64
 	if err := c.write.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
@@ -198,25 +197,25 @@ func (c *Catalog) recognise(ctx context.Context, o Options) error {
 	return migrate(ctx, c.write)
 }
 
-// NewUUID gives the catalog a new UUID and returns it, so that nobody who stored the
-// old UUID accepts the catalog any more. It also empties the write-ahead log, since the
-// old UUID would return if that log were lost.
+// NewUUID gives the catalog a new UUID and returns it. From then on, Open with the old
+// UUID fails. NewUUID also empties the write-ahead log, because the old UUID would come
+// back if that log were lost.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
 	if err := c.Facts.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
 		return "", err
 	}
-	if err := settle(ctx, c.write); err != nil {
+	if err := checkpoint(ctx, c.write); err != nil {
 		return "", c.fail("give a new UUID to the catalog", err)
 	}
 	return id, nil
 }
 
-// ensure creates the catalog at path if it is missing. The new file is completed under
-// a temporary name, so that an incomplete file is never at path.
+// ensure creates a missing catalog if missingOK is set. A new file is completed under a
+// temporary name, so that there is never an incomplete file at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // checked before the database: a process that creates the catalog creates the database before the log, so if there is a log there must be a database
+	_, noWAL := os.Lstat(wal) // checked before the database: another process may create both now, and creates the database first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -229,7 +228,7 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // if there is a file now, another process has created the catalog and removed our temporary file
+		if _, missing := os.Stat(path); missing != nil { // otherwise another process has created the catalog, and removed our temporary file
 			return err
 		}
 	}
@@ -244,14 +243,14 @@ func create(ctx context.Context, path string) error {
 	if err := build(ctx, temp); err != nil {
 		return err
 	}
-	if err := place(temp, path); err != nil {
+	if err := linkOrRename(temp, path); err != nil {
 		return err
 	}
 	return syncPath(filepath.Dir(path))
 }
 
-// sweep removes temporary files that interrupted attempts to create the catalog have
-// left. Once the catalog exists, nobody uses them.
+// sweep removes the temporary files of interrupted attempts to create the catalog. It
+// must be called when the catalog exists, because then nobody uses these files.
 func sweep(path string) error {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -287,10 +286,9 @@ func checkMagic(path string) error {
 
 const hint = "restore the catalog, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
 
-// blank returns the bytes of an empty catalog. They are made only once in a process,
-// and in memory, since creating the schema takes most of the time of creating a
-// catalog.
-var blank = sync.OnceValues(func() (file []byte, err error) {
+// emptyCatalog returns the bytes of an empty catalog. It creates them only once in a
+// process, in memory, because creating the schema takes most of the time.
+var emptyCatalog = sync.OnceValues(func() (file []byte, err error) {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -317,7 +315,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 })
 
 func build(ctx context.Context, path string) error {
-	file, err := blank()
+	file, err := emptyCatalog()
 	if err != nil {
 		return err
 	}
@@ -328,13 +326,13 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// Syncing each transaction is not necessary, since nobody sees the file before it
-	// gets its name. It is synced once, when it is complete.
+	// Transactions need not be synced: nobody sees the file before it is complete, and
+	// then it is synced once.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}
 	if err == nil {
-		err = settle(ctx, db)
+		err = checkpoint(ctx, db)
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
@@ -342,9 +340,9 @@ func build(ctx context.Context, path string) error {
 	return syncPath(path)
 }
 
-// settle copies everything from the write-ahead log to the database file. Closing the
-// database would do the same, but would not report an error such as a full disk.
-func settle(ctx context.Context, db *sql.DB) error {
+// checkpoint copies everything from the write-ahead log to the database file. Closing
+// the database would do the same, but would not report an error such as a full disk.
+func checkpoint(ctx context.Context, db *sql.DB) error {
 	var busy, logged, done int
 	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &done); err != nil {
 		return err
@@ -355,9 +353,9 @@ func settle(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// place renames the completed temporary file to path. If another process has created
-// the catalog meanwhile, the file at path stays.
-func place(temp, path string) error {
+// linkOrRename moves the completed temporary file to path. If another process has
+// created the catalog meanwhile, the file at path stays.
+func linkOrRename(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
@@ -395,7 +393,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas = append(pragmas,
 		"cache_size(-32768)",        // in KiB
 		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
-		"wal_autocheckpoint(16000)", // the length of the log, in pages, at which it is copied to the database; it is large because each checkpoint waits for the disk twice
+		"wal_autocheckpoint(16000)", // number of pages in the write-ahead log at which they are copied to the database; large, because each such checkpoint waits for the disk twice
 	)
 	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
@@ -411,15 +409,15 @@ func openSource(path string, parameters url.Values, conns int) (*sql.DB, error) 
 	return db, nil
 }
 
-// transact calls the function do in one transaction, which is durable when transact
-// returns nil. If transact returns an error, the transaction has no effect.
-func (c *db) transact(ctx context.Context, op string, do func(r *recorder)) error {
+// transact calls write in one transaction, which is durable when transact returns nil. If
+// transact returns an error, the transaction has no effect.
+func (c *db) transact(ctx context.Context, op string, write func(r *recorder)) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)
 	}
 	r := &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
-	do(r)
+	write(r)
 	r.dropDirectories()
 	r.close()
 	if err = r.err; err == nil {
@@ -437,20 +435,19 @@ func (c *db) execute(ctx context.Context, op, statement string, args ...any) err
 	return c.transact(ctx, op, func(r *recorder) { r.exec(statement, args...) })
 }
 
-// spilling calls the function do, which sorts more data than fits in memory. During the
-// call SQLite stores temporary data in files in the temporary directory of the
-// operating system.
-func spilling(ctx context.Context, db *sql.DB, do func() error) error {
+// withTempFiles calls sort, which sorts more data than fits in memory. During the call
+// SQLite stores temporary data in the temporary directory of the operating system.
+func withTempFiles(ctx context.Context, db *sql.DB, sort func() error) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err
 	}
-	err := do()
+	err := sort()
 	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768")
 	return errors.Join(err, back)
 }
 
-// fail adds the operation and the path of the catalog to an error. It wraps ErrDamaged
-// or ErrFull where they apply.
+// fail adds the operation and the path of the catalog to an error. For the corresponding
+// errors of SQLite it also adds ErrDamaged or ErrFull.
 func (c *db) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Piece has the digest that a scan computed of some files of a directory. It is stored
-// when the catalog records these files as the scan found them, and deleted when a file of
-// the directory is recorded again.
+// Piece is the digest of the states of some files of a directory that a scan has found.
+// It is stored when the catalog describes these files correctly, and deleted when a change
+// of a file in the directory is recorded.
 type Piece struct {
-	Dir    Sum // the Sum of the path that DirOf returns
+	Dir    Sum // the Sum of the path of the directory: see DirOf
 	Part   int64
 	Digest Sum
 }
@@ -23,20 +23,20 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces stores scan results of a set. Each replaces the stored result with the
-// same directory and part.
+// KeepPieces stores pieces of a set. Each replaces the stored piece with the same Dir and
+// Part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
 	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) {
 		args := make([]any, 0, 4*len(pieces))
 		for i := range pieces {
 			args = append(args, set, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 		}
-		r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
+		r.execRows("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
 			" ON CONFLICT (set_id, dir, part) DO UPDATE SET digest = excluded.digest", args)
 	})
 }
 
-// KnownPieces reports, for each scan result, whether it is stored with the same digest.
+// KnownPieces reports, for each piece, whether it is stored with the same Digest.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	keys := make([]any, 0, 4*len(pieces))
@@ -50,14 +50,14 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	return known, err
 }
 
-func (r *recorder) touch(path string) {
+func (r *recorder) dropPieces(path string) {
 	dir := DirOf(path)
-	if r.touched[dir] {
+	if r.droppedPieces[dir] {
 		return
 	}
-	if r.touched == nil {
-		r.touched = map[string]bool{}
+	if r.droppedPieces == nil {
+		r.droppedPieces = map[string]bool{}
 	}
-	r.touched[dir] = true
+	r.droppedPieces[dir] = true
 	r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key(dir))
 }

@@ -9,7 +9,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Document is a file that was written into the bucket for a publication.
+// Document is a file that a publication wrote to the bucket.
 type Document struct {
 	Key       string
 	Length    int64
@@ -17,7 +17,7 @@ type Document struct {
 	Immutable bool // whether the bytes at the key never change
 }
 
-// States of a publication, in the order in which it passes through them.
+// States of a publication, in this order.
 const (
 	begun     = "begun"     // the id of the publication is reserved
 	committed = "committed" // the content of the publication is stored in the catalog, but not written to the bucket yet
@@ -29,13 +29,13 @@ const (
 func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
 	err = c.transact(ctx, "begin a publication in the catalog", func(r *recorder) {
 		r.exec("DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun)
-		r.first([]any{&id}, "INSERT INTO publication (set_id, made, state, body) VALUES ($1, $2, $3, '') RETURNING id", set, c.instant().UnixMicro(), begun)
+		r.scanRow([]any{&id}, "INSERT INTO publication (set_id, made, state, body) VALUES ($1, $2, $3, '') RETURNING id", set, c.instant().UnixMicro(), begun)
 	})
 	return id, err
 }
 
-// CommitPublication commits the publication with the id and stores its body. At that
-// time the publication is not yet written to the bucket.
+// CommitPublication commits the publication with this id and stores its body. It is
+// called before the documents of the publication are written to the bucket.
 func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
 	return c.transact(ctx, "commit a publication in the catalog", func(r *recorder) {
 		n := r.exec("UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
@@ -44,25 +44,23 @@ func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, 
 	})
 }
 
-// Item describes a document of a set that stays in use when later publications add
-// further documents.
+// Item describes a document of a set that later publications keep, such as a Change List.
 type Item struct {
 	Kind   string
 	Number int64
 	Body   string // JSON: see source.Item
 }
 
-// Finished has what the catalog stores when a publication has been written to the
-// bucket.
+// Finished is what the catalog records when a publication has been written to the bucket.
 type Finished struct {
 	Documents []Document // the documents that were written
-	Retired   []string   // the keys to which no document has linked since At; a key that is also in Documents is in use again
+	Retired   []string   // the keys of documents to which no document links since At; a key that is also in Documents is in use again
 	Items     []Item     // the new items; each replaces the stored item of the same kind and number
 	Dropped   []Item     // the items to delete, identified by Kind and Number
 	At        time.Time
 }
 
-// FinishPublication records that the publication with that id has been written to the
+// FinishPublication records that the publication with this id has been written to the
 // bucket.
 func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished) error {
 	return c.transact(ctx, "finish a publication in the catalog", func(r *recorder) {
@@ -71,14 +69,14 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 		for _, key := range f.Retired {
 			r.exec("UPDATE document SET retired = $2 WHERE key = $1 AND retired IS NULL", key, f.At.UnixMicro())
 		}
-		r.keepDocuments(id, f)
+		r.storeDocuments(id, f)
 		// The last two publications of a set are kept.
 		r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
 			SELECT MAX(id) FROM publication WHERE id < $1 AND state <> $2 AND set_id = `+setOf+")", id, begun)
 	})
 }
 
-// setOf is an SQL expression for the set of the publication whose id is $1.
+// setOf selects the set of the publication whose id is $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
 func (r *recorder) expectOne(n, id int64, state string) {
@@ -87,7 +85,7 @@ func (r *recorder) expectOne(n, id int64, state string) {
 	}
 }
 
-func (r *recorder) keepDocuments(id int64, f Finished) {
+func (r *recorder) storeDocuments(id int64, f Finished) {
 	for _, d := range f.Documents {
 		r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (key) DO UPDATE SET length = excluded.length, sha256 = excluded.sha256, immutable = excluded.immutable,
@@ -102,26 +100,26 @@ func (r *recorder) keepDocuments(id int64, f Finished) {
 	}
 }
 
-// Items yields the items of one kind in a set, in ascending order of numbers, beginning
-// with a given number.
-func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
+// Items yields the items of a set that have the given kind and the number lowest or a
+// greater one, in ascending order of their numbers.
+func (c *Publisher) Items(ctx context.Context, set SetID, kind string, lowest int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
-	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(it *Item) (any, []any) {
+	return listing(c.reading(ctx, "list items in the catalog"), query, lowest-1, func(it *Item) (any, []any) {
 		return &it.Number, []any{&it.Kind, &it.Number, &it.Body}
 	}, set, kind)
 }
 
-// PublishedSets returns the names of the sets with a publication that was written to
-// the bucket, in ascending order.
+// PublishedSets returns the names of the sets that have a finished publication, in
+// ascending order.
 func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
-	return column[string](c.reading(ctx, "list the published sets of the catalog"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
+	return queryColumn[string](c.reading(ctx, "list the published sets of the catalog"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
 
 // LastPublication returns the last committed publication of a set, and whether it was
 // written to the bucket. The id is 0 if there is no publication.
 func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
 	var state string
-	_, err = first(c.reading(ctx, "read the last publication of the catalog"), []any{&id, &body, &state},
+	_, err = scanRow(c.reading(ctx, "read the last publication of the catalog"), []any{&id, &body, &state},
 		"SELECT id, body, state FROM publication WHERE set_id = $1 AND state <> $2 ORDER BY id DESC LIMIT 1", set, begun)
 	return id, body, state == done, err
 }
@@ -131,7 +129,7 @@ func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, b
 func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
 	var sum resourcesync.Digest
 	d := Document{Key: key}
-	found, err := first(c.reading(ctx, fmt.Sprintf("look up the document %q in the catalog", key)), []any{&d.Length, digestTo(&sum), &d.Immutable},
+	found, err := scanRow(c.reading(ctx, fmt.Sprintf("look up the document %q in the catalog", key)), []any{&d.Length, digestTo(&sum), &d.Immutable},
 		"SELECT length, sha256, immutable FROM document WHERE key = $1", key)
 	if err != nil || !found {
 		return Document{}, false, err
@@ -146,16 +144,16 @@ func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys of documents that were last written before the given
-// publication, and to which no document has linked since before the given time.
-func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
-	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
+// ExpiredDocuments yields the keys of the documents that were retired before the moment
+// (see Finished.Retired) and last written by an earlier publication than the given one.
+func (c *Publisher) ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error] {
+	return c.documents(ctx, documentsQuery(expired), moment.UnixMicro(), publication)
 }
 
 const expired = "AND retired < $3 AND publication < $4"
 
-func documentsQuery(only string) string {
-	return "SELECT key FROM document WHERE key > $1 " + only + " ORDER BY key LIMIT $2"
+func documentsQuery(condition string) string {
+	return "SELECT key FROM document WHERE key > $1 " + condition + " ORDER BY key LIMIT $2"
 }
 
 func (c *db) documents(ctx context.Context, query string, args ...any) iter.Seq2[string, error] {

@@ -8,17 +8,15 @@ import (
 	"strings"
 )
 
-// lookupSize is the largest number of keys that the function lookup puts into one
-// query.
+// lookupSize is the largest number of keys in one query of the function lookup.
 const lookupSize = 500
 
-// asker runs queries: a reading runs them outside of a transaction, a recorder inside.
-type asker interface {
+// querier runs queries: a reading runs them outside of a transaction, a recorder inside.
+type querier interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	failed(err error) error // converts an error for the caller of the operation; nil stays nil
+	onError(err error) error // returns the error for the caller of the operation; nil stays nil
 }
 
-// reading is an operation that only reads, on one of the connections for reading.
 type reading struct {
 	*db
 	ctx context.Context
@@ -31,69 +29,66 @@ func (r reading) query(query string, args ...any) (*sql.Rows, error) {
 	return r.read.QueryContext(r.ctx, query, args...)
 }
 
-func (r reading) failed(err error) error {
+func (r reading) onError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return r.fail(r.op, err)
 }
 
-// each runs a query. For each row it scans the columns into dest and then calls the
-// function do.
-func each(a asker, dest []any, do func(), query string, args ...any) error {
+// scanRows calls handle for each row of a query, after it has scanned the columns into
+// dest.
+func scanRows(a querier, dest []any, handle func(), query string, args ...any) error {
 	rows, err := a.query(query, args...)
 	if err != nil {
-		return a.failed(err)
+		return a.onError(err)
 	}
 	for err == nil && rows.Next() {
 		if err = rows.Scan(dest...); err == nil {
-			do()
+			handle()
 		}
 	}
-	return a.failed(errors.Join(err, rows.Err(), rows.Close()))
+	return a.onError(errors.Join(err, rows.Err(), rows.Close()))
 }
 
-func first(a asker, dest []any, query string, args ...any) (found bool, err error) {
-	err = each(a, dest, func() { found = true }, query, args...)
+func scanRow(a querier, dest []any, query string, args ...any) (found bool, err error) {
+	err = scanRows(a, dest, func() { found = true }, query, args...)
 	return found && err == nil, err
 }
 
-// value returns the value of a query for one row and one column. It returns false if
-// there is no row.
-func value[T any](a asker, query string, args ...any) (v T, found bool, err error) {
-	found, err = first(a, []any{&v}, query, args...)
+// queryValue is for a query that returns one column of at most one row.
+func queryValue[T any](a querier, query string, args ...any) (v T, found bool, err error) {
+	found, err = scanRow(a, []any{&v}, query, args...)
 	return v, found, err
 }
 
-// exists reports whether a query finds any row. from is the part of the query after
-// FROM.
-func exists(a asker, from string, args ...any) (yes bool, err error) {
-	return first(a, []any{new(int)}, "SELECT 1 FROM "+from+" LIMIT 1", args...)
+func exists(a querier, fromClause string, args ...any) (found bool, err error) {
+	return scanRow(a, []any{new(int)}, "SELECT 1 FROM "+fromClause+" LIMIT 1", args...)
 }
 
-// rows appends all rows of a query to a slice, so their number must be bounded. dest
+// queryAll appends all rows of a query to values, so their number must be bounded. dest
 // returns the destinations for the columns of a row.
-func rows[T any](a asker, all []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
+func queryAll[T any](a querier, values []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
-	if err := each(a, dest(&v), func() { all = append(all, v) }, query, args...); err != nil {
+	if err := scanRows(a, dest(&v), func() { values = append(values, v) }, query, args...); err != nil {
 		return nil, err
 	}
-	return all, nil
+	return values, nil
 }
 
-// column returns all values of a query for one column, whose number must be bounded.
-func column[T any](a asker, query string, args ...any) ([]T, error) {
-	return rows(a, nil, func(v *T) []any { return []any{v} }, query, args...)
+// queryColumn is for a query that returns one column and a bounded number of rows.
+func queryColumn[T any](a querier, query string, args ...any) ([]T, error) {
+	return queryAll(a, nil, func(v *T) []any { return []any{v} }, query, args...)
 }
 
-// lookup runs a query for many keys, at most lookupSize at a time, and handles its rows
-// like the function each. keys has the values of all keys one after the other, and row
-// is the SQL of one key, such as (?,?). Such rows replace the word KEYS in the query.
-// The parameters in args come after the keys. All parameters are "?": see bulkRows.
-func lookup(a asker, dest []any, do func(), query, row string, keys []any, args ...any) error {
+// lookup runs a query for at most lookupSize keys at a time, and calls handle like
+// scanRows. keys has the values of all keys, one key after the other. The word KEYS in
+// the query is replaced with the SQL of these keys, and row is the SQL of one key, such
+// as (?,?). The arguments args come after the keys. All parameters are "?": see bulkRows.
+func lookup(a querier, dest []any, handle func(), query, row string, keys []any, args ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
-		err := each(a, dest, do, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, args...)...)
+		err := scanRows(a, dest, handle, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, args...)...)
 		if err != nil {
 			return err
 		}
@@ -101,7 +96,6 @@ func lookup(a asker, dest []any, do func(), query, row string, keys []any, args 
 	return nil
 }
 
-// repeated returns a text n times, separated by commas.
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
 // splitKeys returns keys for lookup of the form (?,?,?): the index of a text in the

@@ -14,10 +14,10 @@ import (
 // because the catalog was opened read-only.
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
-// OpenReadOnly opens the existing catalog at path and writes nothing, not even the
-// files that SQLite keeps beside a database. Methods that write return an error. id is
-// the expected UUID; "" means any. For another UUID OpenReadOnly returns ErrOther, even
-// if the schema of the catalog is not supported either.
+// OpenReadOnly opens the existing catalog at path and writes nothing, not even the files
+// that SQLite creates beside a database. Methods that write return an error. id is the
+// expected UUID; "" means any. If the catalog has another UUID, OpenReadOnly returns
+// ErrOther, even if this program does not support its schema.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
 	return openCatalog(ctx, Options{Path: path, UUID: id, Now: now}, true)
 }
@@ -30,7 +30,7 @@ var ErrWritten = errors.New("another process wrote to the catalog while it was r
 // that everything that was read since then may be wrong. If the catalog was already in
 // use for writing when it was opened, reading is always safe and Steady returns nil.
 func (c *Catalog) Steady() error {
-	if c.still == nil {
+	if c.unwritten == nil {
 		return nil
 	}
 	now, err := os.Stat(c.path)
@@ -39,16 +39,16 @@ func (c *Catalog) Steady() error {
 	}
 	wal, err := os.Stat(c.path + "-wal")
 	if err == nil && wal.Size() <= walHeader || errors.Is(err, fs.ErrNotExist) {
-		if now.Size() == c.still.Size() && now.ModTime().Equal(c.still.ModTime()) {
+		if now.Size() == c.unwritten.Size() && now.ModTime().Equal(c.unwritten.ModTime()) {
 			return nil
 		}
 	}
 	return c.fail("read the catalog", ErrWritten)
 }
 
-// connectReadOnly opens two pools of connections. The first one keeps a connection open
-// for the whole time. Otherwise a run that ends could remove the write-ahead log,
-// without which the database cannot be read with these parameters.
+// connectReadOnly opens two pools of connections. The pool write keeps a connection open
+// until Close. Without it, another run that ends could remove the write-ahead log, which
+// these connections need to read the database.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Catalog) connectReadOnly() error {
 		return err
 	}
 	if !logged {
-		c.still = before
+		c.unwritten = before
 	}
 	if c.write, err = openSource(c.path, parameters, readers); err == nil { // SQLite refuses to write through these connections
 		c.read, err = openSource(c.path, parameters, readers)
@@ -71,9 +71,9 @@ func (c *Catalog) connectReadOnly() error {
 // only a header, SQLite cannot read it without writing, and would try for ten seconds.
 const walHeader = 32
 
-// readOnlyParameters returns the parameters of the SQLite driver for reading only.
-// SQLite reads the write-ahead log of a run that is active or was killed. If the log is
-// missing or empty, a parameter keeps SQLite from creating it.
+// readOnlyParameters returns the parameters of the SQLite driver for reading only. A run
+// that is active or was killed leaves a write-ahead log, which SQLite then reads. If the
+// log is missing or empty, the parameter "immutable" keeps SQLite from creating it.
 func readOnlyParameters(path string) (q url.Values, logged bool, err error) {
 	q = url.Values{"mode": {"ro"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"}}
 	wal, err := os.Stat(path + "-wal")

@@ -11,12 +11,12 @@ import (
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
 	Takes func(path string) bool   // reports whether the file system accepts a path
-	// Place finds another path for the resource lost, which cannot keep its path:
-	// either the file system refuses the path, or the resource holder has the same
-	// folded path now. holder is zero in the first case. The memberships that Place
-	// returns replace the recorded ones.
+	// Place finds another path for the resource lost, which cannot keep its path because
+	// the resource holder has the same folded path now. If holder is zero, the reason is
+	// that the file system refuses the path. The memberships that Place returns replace
+	// the recorded ones.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
-	// Settings are settings to store in the same transaction.
+	// Settings are stored in the same transaction.
 	Settings map[string]string
 }
 
@@ -24,7 +24,7 @@ type Refolding struct {
 const refoldPage = 500
 
 // Refold computes the folded forms of all paths again in one transaction, and makes
-// f.Fold the fold function of the catalog. It can be called again.
+// f.Fold the fold function of the catalog.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
@@ -42,7 +42,7 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 			at, _ := r.logState()
 			r.breakLog(max(c.instant().UnixMicro(), at+1))
 		}
-		r.keepAll(f.Settings)
+		r.storeSettings(f.Settings)
 	})
 	if err != nil {
 		c.FoldBy(before)
@@ -50,17 +50,17 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	return err
 }
 
-// eachPage calls the function do for each row of a query. It reads a page of rows
-// before it calls do for them, so do may change the rows. The query returns the rows
-// with an ID greater than $1 in ascending order, and id returns the ID of a row.
-func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, do func(*T)) {
+// eachRow calls change for each row of a query. It reads a page of rows before it calls
+// change for them, so change may write to these rows. The query returns the rows with an
+// ID greater than $1 in ascending order, and id returns the ID of a row.
+func eachRow[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, change func(*T)) {
 	for after := int64(0); ; {
-		page, err := rows(r, nil, dest, query, after, refoldPage)
+		page, err := queryAll(r, nil, dest, query, after, refoldPage)
 		if err != nil || len(page) == 0 {
 			return
 		}
 		for i := range page {
-			do(&page[i])
+			change(&page[i])
 			after = id(&page[i])
 		}
 	}
@@ -74,7 +74,7 @@ func (r *recorder) refoldDirectories(statement string, args func(id int64, fold 
 		id         int64
 		fold, path string
 	}
-	eachPage(r, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2",
+	eachRow(r, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2",
 		func(d *directory) []any { return []any{&d.id, &d.fold, &d.path} }, func(d *directory) int64 { return d.id },
 		func(d *directory) {
 			if fold := r.fold(d.path); fold != d.fold {
@@ -83,22 +83,20 @@ func (r *recorder) refoldDirectories(statement string, args func(id int64, fold 
 		})
 }
 
-// pathOf is a resource with its path.
-type pathOf struct {
+type resourcePath struct {
 	id              int64
 	uri, path, fold string
 	dir             int64
 	holder          string // the URI of the resource that has the same folded path now; "" if there is none
 }
 
-// refoldFiles computes the folded paths of files again, and returns the resources that
-// need another path. Until they get one, their folded names are texts that no file can
-// have.
-func (r *recorder) refoldFiles(f Refolding) (lost []pathOf) {
-	eachPage(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
+// refoldFiles returns the resources that need another path. Until they get one, they have
+// folded names that no file can have.
+func (r *recorder) refoldFiles(f Refolding) (lost []resourcePath) {
+	eachRow(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",
-		func(v *pathOf) []any { return []any{&v.id, &v.uri, &v.path, &v.fold, &v.dir} }, func(v *pathOf) int64 { return v.id },
-		func(v *pathOf) {
+		func(v *resourcePath) []any { return []any{&v.id, &v.uri, &v.path, &v.fold, &v.dir} }, func(v *resourcePath) int64 { return v.id },
+		func(v *resourcePath) {
 			if !r.refoldFile(f, v) {
 				lost = append(lost, *v)
 			}
@@ -106,14 +104,14 @@ func (r *recorder) refoldFiles(f Refolding) (lost []pathOf) {
 	return lost
 }
 
-func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool) {
-	now := f.Fold(v.path)
-	dir, name := split(now)
+func (r *recorder) refoldFile(f Refolding, v *resourcePath) (keepsPath bool) {
+	folded := f.Fold(v.path)
+	dir, name := split(folded)
 	if r.dirs[dir] == 0 {
 		above, _ := split(v.path)
 		r.enterDirectories([]string{above}, r.fold)
 	}
-	if !r.exists("directory WHERE fold = $1", now+"/") && f.Takes(v.path) {
+	if !r.exists("directory WHERE fold = $1", folded+"/") && f.Takes(v.path) {
 		if r.dirs[dir] == v.dir && name == v.fold {
 			return true
 		}
@@ -122,21 +120,21 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool) {
 			return true
 		}
 	}
-	r.first([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
+	r.scanRow([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
 		r.dirs[dir], name, v.id)
 	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the slash makes this a folded name that no file has
 	return false
 }
 
-func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) {
-	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // this reads the state before the transaction
+func (c *db) placeAnew(r *recorder, f Refolding, l *resourcePath, n names) {
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // reads the state from before this transaction
 	if err != nil || r.err != nil {
 		r.stop(err)
 		return
 	}
 	p, members, err := f.Place(found[0], found[1], n)
 	if err == nil {
-		err = n.take(&p)
+		err = n.reserve(&p)
 	}
 	if err != nil {
 		r.err = err
@@ -147,6 +145,6 @@ func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) {
 	r.leave(l.dir)
 	r.exec("UPDATE resource SET dir = $2, name = $3, fold = $4 WHERE id = $1", l.id, r.dirs[r.fold(dir)], name, r.fold(name))
 	s := settling{recorder: r, Outcome: &Outcome{Members: members}}
-	s.find()
-	s.begin()
+	s.findRows()
+	s.writeMemberships()
 }

@@ -10,13 +10,12 @@ import (
 	"instep/resourcesync"
 )
 
-// Columns and joins for a resource and its path. A query must begin with r, the row of
-// the resource.
+// Columns and joins for a resource r and its path.
 const (
 	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, " + digestsColumn + ", r.verified, r.type, r.encoding, r.stat"
 	placed          = " CROSS JOIN base b ON b.id = r.base CROSS JOIN directory d ON d.id = r.dir "
 	memberColumns   = ", m.set_id IS NOT NULL, m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
-	noMember        = ", FALSE, NULL, NULL, NULL, NULL, NULL, NULL" // the values of memberColumns for a resource that is read without a set
+	noMember        = ", FALSE, NULL, NULL, NULL, NULL, NULL, NULL" // replaces memberColumns in a query without a set
 )
 
 func (r *Resource) columns() []any {
@@ -39,8 +38,7 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// byURI is a FROM clause that finds resources by their URIs, which are given in the
-// form that splitKeys returns.
+// byURI finds resources by their URIs, which splitKeys makes to parameters.
 const byURI = " FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3 "
 
 // CROSS JOIN makes SQLite read the tables in this order, so that it does not have to
@@ -51,8 +49,8 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// Conditions for the keys after a given one: sameBase selects those in the same
-	// directory, and laterBase those in later directories.
+	// To select the keys after a given key, one query uses the condition sameBase for
+	// keys in the same directory, and another uses laterBase for later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -67,19 +65,18 @@ func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, erro
 	return listing(c.reading(ctx, listMembers), membersQuery, 0, (*Resource).byID, set)
 }
 
-// byID returns the cursor and the destinations of the columns for a listing in the order
-// of resource IDs.
+// byID is a dest function for listing.
 func (r *Resource) byID() (cursor any, columns []any) { return &r.ID, r.columns() }
 
 // MembersFrom returns the first n members of a set with an ID of at least id, in the
 // order in which they were first recorded.
 func (c *Facts) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
-	return rows(c.reading(ctx, listMembers), nil, (*Resource).columns, membersQuery, id-1, n, set)
+	return queryAll(c.reading(ctx, listMembers), nil, (*Resource).columns, membersQuery, id-1, n, set)
 }
 
 // LastID returns the greatest ID of a resource, or 0 if there are none.
 func (c *Facts) LastID(ctx context.Context) (id int64, err error) {
-	id, _, err = value[int64](c.reading(ctx, listMembers), greatestID)
+	id, _, err = queryValue[int64](c.reading(ctx, listMembers), greatestID)
 	return id, err
 }
 
@@ -89,20 +86,19 @@ func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource,
 		func(r Resource) resourcesync.Key { return resourcesync.KeyOf(r.URI) }, set)
 }
 
-// seen is a resource as it is in one of several sets.
-type seen struct {
+type setMember struct {
 	Resource
 	set SetID
 }
 
-// byKeyOf is like byKey, but for several sets. The parameter of the first set is $1;
-// those of the others come after $4.
+// byKeyOf is byKey for several sets. The first set is the parameter $1; the other sets
+// are $5 and further parameters.
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
-// MembersOf yields each resource that is in at least one of the sets, in ascending
-// order of keys. It yields a slice with one element for each set, in the order of the
-// sets: the resource as it is in that set, or the zero Resource if it is not in it. One
-// query reads all of a slice, so a resource that moves from one set to another is not
+// MembersOf yields a slice for each resource that is in at least one of the sets, in
+// ascending order of keys. The slice has one element for each set, in the order of sets:
+// the resource as it is in that set, or the zero Resource if it is not a member. One query
+// reads the whole slice, so a resource that moves between two sets meanwhile is not
 // missed. The next iteration overwrites the slice.
 func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
@@ -110,7 +106,7 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 			return
 		}
 		of, uri := make([]Resource, len(sets)), ""
-		for m, err := range c.seenFrom(ctx, sets) {
+		for m, err := range c.rowsOfSets(ctx, sets) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -129,24 +125,24 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 	}
 }
 
-// seenFrom yields the members of sets in ascending order of their keys. All rows with
-// the same key were read by one query.
-func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, error] {
+// rowsOfSets yields the members of sets in ascending order of their keys. All rows with
+// the same key come from one query.
+func (c *Facts) rowsOfSets(ctx context.Context, sets []SetID) iter.Seq2[setMember, error] {
 	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
-	most := pageSize + len(sets) // so that at least pageSize rows stay if the rows with the last key are removed
-	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
+	most := pageSize + len(sets) // so at least pageSize rows remain when the rows with the last key are removed
+	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []setMember, after resourcesync.Key) ([]setMember, resourcesync.Key, error) {
 		base, rest := after.Split()
-		dest := func(v *seen) []any { return append(v.columns(), &v.set) }
-		into, err := rows(of, into, dest, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
+		dest := func(v *setMember) []any { return append(v.columns(), &v.set) }
+		into, err := queryAll(of, into, dest, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
 		if n := most - len(into); err == nil && n > 0 {
-			into, err = rows(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
+			into, err = queryAll(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
-		if len(into) == most { // there may be more rows with the last key than were read
+		if len(into) == most { // perhaps not all rows with the last key were read
 			last := into[most-1].URI
-			into = into[:slices.IndexFunc(into, func(v seen) bool { return v.URI == last })]
+			into = into[:slices.IndexFunc(into, func(v setMember) bool { return v.URI == last })]
 		}
 		if len(into) > 0 {
 			after = resourcesync.KeyOf(into[len(into)-1].URI)
@@ -168,21 +164,20 @@ func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesyn
 	return c.memberKeys(ctx, set, "")
 }
 
-// memberKeys yields the keys of those members that satisfy an SQL condition, which
-// listByKey describes.
-func (c *db) memberKeys(ctx context.Context, set SetID, only string, args ...any) iter.Seq2[resourcesync.Key, error] {
-	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
+// memberKeys yields the keys of the members that satisfy a condition: see listByKey.
+func (c *db) memberKeys(ctx context.Context, set SetID, condition string, args ...any) iter.Seq2[resourcesync.Key, error] {
+	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, condition, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
 		func(k resourcesync.Key) resourcesync.Key { return k }, set, args...)
 }
 
-// listByKey yields members of the set $1 in ascending order of their keys. query is a
-// query with byKey. only is a further SQL condition, whose arguments begin at $5.
-func listByKey[T any](of reading, query, only string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
+// listByKey yields members of a set in ascending order of their keys. The query ends with
+// byKey. condition is further SQL that begins with AND; its parameters are $5 and greater.
+func listByKey[T any](of reading, query, condition string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()
-		into, err := rows(of, into, dest, query+sameBase+only+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
+		into, err := queryAll(of, into, dest, query+sameBase+condition+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
 		if n := pageSize - len(into); err == nil && n > 0 {
-			into, err = rows(of, into, dest, query+laterBase+only+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
+			into, err = queryAll(of, into, dest, query+laterBase+condition+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
 		}
 		if len(into) > 0 {
 			after = key(into[len(into)-1])

@@ -9,18 +9,16 @@ func (r *recorder) rowsOf(uris []string) map[string]int64 {
 	return found
 }
 
-// rowOf returns the row number of the resource with this URI, or 0 if the resource is
-// unknown.
+// rowOf returns 0 if the resource is unknown.
 func (r *recorder) rowOf(uri string) int64 { return r.rowsOf([]string{uri})[uri] }
 
 func (r *recorder) enterBases(uris []string) {
-	missing := r.missing(&r.bases, "SELECT uri, id FROM base WHERE uri", uris)
+	missing := r.withoutRow(&r.bases, "SELECT uri, id FROM base WHERE uri", uris)
 	r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING uri, id", anys(missing))
 }
 
-// enterDirectories adds to r.dirs the row numbers of directories, by their folded
-// paths, and inserts the rows that are missing. paths has the paths of the directories,
-// with or without a slash at the end.
+// enterDirectories inserts rows for unknown directories, and adds the row numbers of all
+// given directories to r.dirs, by folded path. The paths may end with a slash.
 func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 	written := make(map[string]string, len(paths)) // by folded path
 	folds := make([]string, len(paths))
@@ -32,46 +30,46 @@ func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 		written[folds[i]] = p
 	}
 	var args []any
-	for _, f := range r.missing(&r.dirs, "SELECT fold, id FROM directory WHERE fold", folds) {
+	for _, f := range r.withoutRow(&r.dirs, "SELECT fold, id FROM directory WHERE fold", folds) {
 		args = append(args, f, written[f])
 	}
 	r.enterTexts(r.dirs, "INSERT INTO directory (fold, path) ", "(?,?)", " RETURNING fold, id", args)
 }
 
 func (r *recorder) leave(dir int64) {
-	if r.left == nil {
-		r.left = map[int64]bool{}
+	if r.leftDirs == nil {
+		r.leftDirs = map[int64]bool{}
 	}
-	r.left[dir] = true
+	r.leftDirs[dir] = true
 }
 
-// dropDirectories removes the directories from which files were moved or removed, and
-// the directories above them, if they are empty now. Then a file can get the same name.
+// dropDirectories deletes the directories in r.leftDirs if they are empty now, so that a
+// file can get the same name.
 func (r *recorder) dropDirectories() {
-	for id := range r.left {
+	for id := range r.leftDirs {
 		var fold string
-		if r.first([]any{&fold}, "SELECT fold FROM directory WHERE id = $1", id) {
+		if r.scanRow([]any{&fold}, "SELECT fold FROM directory WHERE id = $1", id) {
 			r.dropDirectory(fold)
 		}
 	}
-	clear(r.left)
+	clear(r.leftDirs)
 }
 
-// dropDirectory removes a directory, given by its folded path, if it is empty, and then
-// each directory above it that is empty.
+// dropDirectory deletes a directory if it is empty, and then each directory above it that
+// is empty. fold is the folded path of the directory.
 func (r *recorder) dropDirectory(fold string) {
 	for fold != "" {
 		above := fold[:len(fold)-1]
 		r.exec(`DELETE FROM directory WHERE fold = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE dir = directory.id)
-			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // the character "0" follows "/", so the range has all paths below the directory
+			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // "0" is the character after "/", so this range has all paths below the directory
 		delete(r.dirs, fold)
 		fold, _ = split(above)
 	}
 }
 
-// missing looks up the row numbers of texts, adds them to the map known, and returns
-// the texts that have no row yet.
-func (r *recorder) missing(known *map[string]int64, query string, texts []string) []string {
+// withoutRow adds the row numbers of texts to the map known, and returns the texts that
+// have no row yet.
+func (r *recorder) withoutRow(known *map[string]int64, query string, texts []string) []string {
 	if *known == nil || len(*known) > maxTexts {
 		*known = map[string]int64{}
 	}
@@ -93,13 +91,13 @@ func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, ar
 	var text string
 	var id int64
 	for some := range slices.Chunk(args, bulkRows*width) {
-		r.each([]any{&text, &id}, func() { known[text] = id }, head+"VALUES "+repeated(row, len(some)/width)+tail, some...)
+		r.scanRows([]any{&text, &id}, func() { known[text] = id }, head+"VALUES "+repeated(row, len(some)/width)+tail, some...)
 	}
 }
 
-// nameBeside returns the value of the column "name" of a resource: NULL if the file
-// name equals the last part of the URI.
-func nameBeside(name, rest string) any {
+// nameColumn returns NULL if the file name equals the last part of the URI, which saves
+// space.
+func nameColumn(name, rest string) any {
 	if name == rest {
 		return nil
 	}

@@ -12,46 +12,46 @@ func (c *Facts) Setting(ctx context.Context, name string) (string, bool, error) 
 	return setting(c.reading(ctx, "read a setting of the catalog"), name)
 }
 
-func setting(a asker, name string) (string, bool, error) {
-	return value[string](a, "SELECT value FROM setting WHERE name = $1", name)
+func setting(a querier, name string) (string, bool, error) {
+	return queryValue[string](a, "SELECT value FROM setting WHERE name = $1", name)
 }
 
-func number(a asker, name string) (n int64, ok bool, err error) {
+func readNumber(a querier, name string) (n int64, ok bool, err error) {
 	text, ok, err := setting(a, name)
 	if err != nil || !ok {
 		return 0, false, err
 	}
 	if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-		return 0, false, a.failed(fmt.Errorf("%w: setting %q: %w; %s", ErrDamaged, name, err, hint))
+		return 0, false, a.onError(fmt.Errorf("%w: setting %q: %w; %s", ErrDamaged, name, err, hint))
 	}
 	return n, true, nil
 }
 
 // SetSettings stores all given settings, or none of them.
 func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
-	return c.transact(ctx, "write settings of the catalog", func(r *recorder) { r.keepAll(values) })
+	return c.transact(ctx, "write settings of the catalog", func(r *recorder) { r.storeSettings(values) })
 }
 
-func (r *recorder) keepAll(values map[string]string) {
+func (r *recorder) storeSettings(values map[string]string) {
 	for name, value := range values {
-		r.keep(name, value)
+		r.storeSetting(name, value)
 	}
 }
 
-func (r *recorder) keep(name, value string) {
+func (r *recorder) storeSetting(name, value string) {
 	r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 }
 
-func (r *recorder) number(name string) (n int64, ok bool) {
-	n, ok, _ = number(r, name)
+func (r *recorder) readNumber(name string) (n int64, ok bool) {
+	n, ok, _ = readNumber(r, name)
 	return n, ok
 }
 
-func (r *recorder) keepNumber(name string, n int64) { r.keep(name, strconv.FormatInt(n, 10)) }
+func (r *recorder) storeNumber(name string, n int64) { r.storeSetting(name, strconv.FormatInt(n, 10)) }
 
-// The names of two settings. A catalog belongs either to a mirror or to a publication,
-// and has one of them.
+// Names of settings. A catalog has the first if it belongs to a mirror, and the second if
+// it belongs to a publication.
 const (
 	MirrorSetting    = "source"   // URI of the Source of the mirror
 	PublisherSetting = "base-url" // base URL of the publication

@@ -2,15 +2,14 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication uses another URI for any file than this
-// program would.
+// Spells reports whether an adopted publication uses a URI for any file that differs from
+// the URI that this program would use.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }
 
-// Spellings returns the URIs that an adopted publication uses for files. The keys of
-// the map are the URIs that this program would use for the same files. It omits files
-// for which both are equal.
+// Spellings returns the URIs that an adopted publication uses for files, by the URIs that
+// this program would use for the same files. It omits files for which both are equal.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
 	var i int
@@ -20,22 +19,22 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records that the adopted publication uses the URI uri for the file to which
-// this program would give the URI own. If Spell is called more than once for a file,
-// the last call is valid. If own is itself a resource of the publication, no call is
-// valid. The resource uri of a call that is not valid has no file.
+// Spell records that the adopted publication uses the URI uri for the file to which this
+// program would give the URI own. A later call with the same own replaces an earlier one.
+// If the publication has a resource with the URI own, calls with this own have no effect.
+// If a call is replaced or has no effect, its resource uri has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	var before string
-	if a.rec.first([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(own)) && before != uri {
-		a.withoutFile([]string{before})
+	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(own)) && before != uri {
+		a.unlinkFiles([]string{before})
 	}
 	a.rec.exec("INSERT INTO spelling (key, uri, own) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key(own), uri, own)
 	return a.rec.err
 }
 
-// withoutFile records that resources have no file: it makes their URIs their paths,
-// because no file has such a path.
-func (a *Adoption) withoutFile(uris []string) {
+// unlinkFiles records that resources have no file: their paths become their URIs, and no
+// file has such a path.
+func (a *Adoption) unlinkFiles(uris []string) {
 	for uri, id := range a.rec.rowsOf(uris) {
 		dir, name := split(uri)
 		a.rec.enterDirectories([]string{dir}, unfolded)
@@ -43,20 +42,20 @@ func (a *Adoption) withoutFile(uris []string) {
 	}
 }
 
-// settleSpellings deletes the recorded URI of a file if the publication has another
+// dropSpellings deletes the recorded URI of a file if the publication has another
 // resource with the URI that this program would use for the file.
-func (a *Adoption) settleSpellings() {
+func (a *Adoption) dropSpellings() {
 	for {
 		var uris []string
 		var keys []any
 		var own, uri string
-		a.rec.each([]any{&own, &uri}, func() { uris, keys = append(uris, uri), append(keys, key(own)) },
+		a.rec.scanRows([]any{&own, &uri}, func() { uris, keys = append(uris, uri), append(keys, key(own)) },
 			`SELECT s.own, s.uri FROM spelling s WHERE EXISTS (SELECT 1 FROM base b CROSS JOIN resource r ON r.base = b.id
 			AND r.rest = substr(s.own, length(b.uri) + 1) CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(s.own, replace(s.own, '/', ''))) LIMIT $1`, lookupSize)
 		if len(uris) == 0 {
 			return
 		}
-		a.withoutFile(uris)
+		a.unlinkFiles(uris)
 		a.rec.exec("DELETE FROM spelling WHERE key IN ("+repeated("?", len(keys))+")", keys...)
 	}
 }

@@ -12,18 +12,16 @@ import (
 // FileName is the file name of the catalog in a state directory.
 const FileName = "catalog.db"
 
-// headerSize is the number of bytes at the beginning of a SQLite file by which a
-// catalog is recognised.
+// A catalog is recognised by the first headerSize bytes of the file.
 const (
 	headerSize = 72
 	appIDAt    = 68 // offset of the application id in the file, in bytes
 	magic      = "SQLite format 3\x00"
 )
 
-// IsState reports whether a directory is a state directory, which means that it
-// contains a catalog. A state directory must not be published or served, and no
-// resource may be stored in it. lstat and open are the functions that access files in
-// the tree of the directory.
+// IsState reports whether a directory is a state directory, which means that it contains
+// a catalog. A state directory must not be published or served, and no resource may be
+// stored in it. IsState accesses files only with the functions lstat and open.
 func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
 	name := dir + "/" + FileName
 	if dir == "." {
@@ -46,7 +44,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir adds to an error the directory in which the catalog was expected.
+// inDir replaces the path in an error with the directory in which a catalog was searched.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
@@ -66,7 +64,7 @@ func IsHeader(r io.Reader) (bool, error) {
 
 // IsStateName reports whether this program uses a name directly in a state directory:
 // for the catalog, logs, locks, records of runs, cached documents of a mirror, or files
-// of a publisher. No such name contains "~", which mirrors put into the names that they
+// of a publisher. No such name contains "~", because mirrors use "~" in names that they
 // invent.
 func IsStateName(name string) bool {
 	for _, own := range []string{"lock", "runs", "documents", "staging", "content"} {

@@ -5,11 +5,11 @@
 // mirrors. Publisher stores publications and their documents. Each consumer defines its
 // own interface for a store, and package catalogtest tests the contracts. A call of one
 // store may write to the tables of another store in the same transaction. For example,
-// recording a change removes results of scans.
+// recording a change of a file deletes the digests of scans that contain the file.
 //
-// Resources are ordered by the directories of their URIs and paths, so that neighbours
-// in a list are neighbours in the database. A batch of neighbours touches only a few
-// pages of the database, whatever the size of the set. Listings read page by page. A
+// Resources are ordered by the directories of their URIs and paths. So resources that
+// follow each other in a list are near each other in the database, and a batch of them
+// touches only a few pages, even in a large set. Listings read page by page. A
 // transaction is durable when its method returns: SQLite runs in WAL mode with
 // synchronous=FULL.
 package catalog
@@ -25,7 +25,7 @@ type SetID int64
 
 // Resource is a URI and the facts about the bytes at its path.
 type Resource struct {
-	ID       int64 // row number, which ascends in the order of recording; 0 if it is unknown
+	ID       int64 // row number of the resource, greater than those of earlier resources; 0 if it is unknown
 	URI      string
 	Path     string // path relative to the root directory, slash-separated
 	Stored   bool   // whether bytes are recorded; if not, only the path is reserved
@@ -34,12 +34,12 @@ type Resource struct {
 	Verified bool
 	Type     string
 	Encoding string // content coding of the bytes at Path, such as "gzip"; "" if there is none
-	Stat     string // state of the file, in a form that only its writer understands; "" if the file has to be hashed again
+	Stat     string // size and times of the file, in a form that the catalog does not interpret; "" if the file has to be hashed again
 
 	// The following fields describe the membership in the requested set. They are zero
 	// if the resource is not a member.
 	Member  bool
-	Changed time.Time // time of the last change that was recorded or applied, in microseconds
+	Changed time.Time // time of the last change that was recorded (by a publisher) or applied (in a mirror), precise to microseconds
 	LastMod resourcesync.Datetime
 	// ChangeFreq says how often the bytes change, according to the set; "" if that is
 	// unknown.
@@ -51,8 +51,8 @@ type Resource struct {
 
 // Change is an entry of the change log.
 type Change struct {
-	Seq      int64     // number of the change, which increases over all sets
-	Datetime time.Time // time of recording, in UTC and microseconds: the same for all changes of one call of Record, and later than in earlier calls
+	Seq      int64     // number of the change, greater than those of all earlier changes in the catalog
+	Datetime time.Time // time of recording in UTC, precise to microseconds: the same for all changes of one call of Record, and later than in earlier calls
 	Change   resourcesync.Change
 	Resource // the fields URI, LastMod, Length, Digests, Type, Encoding, ChangeFreq and Remainder; only URI if the resource was deleted
 }

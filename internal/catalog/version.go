@@ -14,7 +14,7 @@ import (
 // Run is a run of a command that changed a mirror.
 type Run struct {
 	ID                        int64 // ID of the run; 0 if the run has changed nothing yet
-	Number                    int64 // the ID for a new run if it is greater than all earlier IDs; otherwise the run gets the next ID
+	Number                    int64 // wanted ID of a new run; if it is not greater than all earlier IDs, the run gets the next ID
 	Begun                     time.Time
 	What                      string // command line of the run
 	Created, Updated, Deleted int64  // numbers of memberships that the run created, updated and deleted
@@ -33,8 +33,7 @@ type Version struct {
 	Overtaken    bool                // a later run changed the resource again; only RunVersions and RunOvertaken set this field
 }
 
-// The columns of an ended and of a present state: first those of a Resource and its
-// membership, then those of the other fields of a Version.
+// Columns for Version.columns.
 const (
 	versionColumns = "0, v.uri, NULL, v.path, TRUE, v.length, " + digestsColumn + ", v.verified, v.type, '', '', FALSE, v.changed, v.lastmod, '', '', '', v.remainder, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended"
 	presentColumns = resourceColumns + ", FALSE, m.changed, m.lastmod, '', '', '', m.remainder, 0, m.set_id, '', m.since, 0, '', m.run, 0"
@@ -52,24 +51,22 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 			run.ID, run.Created, run.Updated, run.Deleted)
 		return run.ID
 	}
-	r.first([]any{&id}, `INSERT INTO run (id, begun, what, created, updated, deleted)
+	r.scanRow([]any{&id}, `INSERT INTO run (id, begun, what, created, updated, deleted)
 		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
 		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
 	return id
 }
 
-// memberOf returns a part of an SQL query, from FROM on, that finds the membership m
-// and the resource r for a row with the columns set_id and uri. It ends with a
-// condition, to which others can be added.
+// memberOf returns SQL to follow FROM. It finds the membership m and the resource r for a
+// row with the columns set_id and uri, and ends with a condition.
 func memberOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// The following statements store in the history the states that end when an outcome is
-// recorded. The table intent, with the planned changes of files, tells to which paths
-// the earlier bytes are moved. CROSS JOIN makes SQLite begin with this table, which has
-// only a few rows.
+// The following statements store in the history the states that an outcome ends. They
+// read from the table intent to which paths the earlier bytes are moved. CROSS JOIN makes
+// SQLite begin with this table, which has only a few rows.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -82,23 +79,23 @@ const (
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// end ends memberships, and stores in the history every state that ends because of the
-// outcome. It must run before the statements that change these states.
-func (s *settling) end() {
+// endStates must run before the statements that change the states, because it stores the
+// earlier states in the history.
+func (s *settling) endStates() {
 	for i := range s.Ended {
 		m := &s.Ended[i]
 		row := s.rows[m.URI]
-		s.lose(m, row, s.Meant)
+		s.recordLoss(m, row, s.Meant)
 		s.keepState(m, resourcesync.Deleted)
 		s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row)
 	}
 	if s.run != 0 {
-		s.exec(keepReplaced, s.at, resourcesync.Updated, s.run)
-		s.exec(beginNew, s.at, s.run)
+		s.exec(keepReplaced, s.moment, resourcesync.Updated, s.run)
+		s.exec(beginNew, s.moment, s.run)
 		for i := range s.Members {
 			if m := &s.Members[i]; m.Relabel {
 				s.keepState(m, resourcesync.Updated)
-				s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run)
+				s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.moment, s.run)
 			}
 		}
 	}
@@ -106,27 +103,26 @@ func (s *settling) end() {
 		f := &s.Found[i]
 		s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
 			VALUES ($1, $2, $3, $4, $5, NULL, '', FALSE, '', 0, '', 0, $6, 0, $7, $8)`,
-			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, resourcesync.Updated, s.run)
+			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.moment, resourcesync.Updated, s.run)
 	}
 }
 
 func (s *settling) keepState(m *Membership, why resourcesync.Change) {
 	if s.run != 0 {
-		s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
+		s.exec(keepOne, s.moment, why, s.run, m.Set, s.rows[m.URI], m.URI)
 	}
 }
 
-// versions yields the ended states that satisfy the SQL condition in the parameter
-// only, in the order of their IDs. overtaken is an SQL expression for the field
-// Overtaken.
-func (c *db) versions(ctx context.Context, overtaken, only string, args ...any) iter.Seq2[Version, error] {
-	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+only+" ORDER BY v.id LIMIT $2", 0, args...)
+// versions yields the ended states that satisfy an SQL condition, in the order of their
+// IDs. overtaken is an SQL expression for the field Overtaken.
+func (c *db) versions(ctx context.Context, overtaken, condition string, args ...any) iter.Seq2[Version, error] {
+	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+condition+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
 // lastVersions yields the ended states that satisfy an SQL condition, in descending
 // order of their IDs.
-func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
-	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+only+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
+func (c *db) lastVersions(ctx context.Context, condition string, args ...any) iter.Seq2[Version, error] {
+	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+condition+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
 }
 
 func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...any) iter.Seq2[Version, error] {
@@ -138,29 +134,27 @@ func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...
 // Present returns the present states of a resource, in the order of its sets.
 func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(c.reading(ctx, "look up states in the catalog"), nil, (*Version).columns, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id
+	return queryAll(c.reading(ctx, "look up states in the catalog"), nil, (*Version).columns, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id
 		CROSS JOIN directory d ON d.id = r.dir CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
-// VersionsOf yields the ended states of a resource. It begins with the state that ended
-// last.
+// VersionsOf yields the ended states of a resource, the last one first.
 func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "v.uri = $3", uri)
 }
 
-// Versions yields the states that ended at or after a moment. It begins with the state
-// that ended last. The + in the query keeps SQLite from using an index with which it
-// would have to sort.
-func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
+// Versions yields the states that ended at or after a moment, the last one first.
+func (c *Mirror) Versions(ctx context.Context, moment time.Time) iter.Seq2[Version, error] {
+	// The + keeps SQLite from using an index with which it would have to sort.
+	return c.lastVersions(ctx, "+v.until >= $3", moment.UnixMicro())
 }
 
-// DeletedSince yields the last states of memberships that ended at or after a moment
-// and did not begin again, in the order in which they ended.
-func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
+// DeletedSince yields the last states of memberships that ended at or after a moment and
+// did not begin again, in the order in which they ended.
+func (c *Mirror) DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "FALSE", `v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
-		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", since.UnixMicro(), resourcesync.Deleted)
+		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", moment.UnixMicro(), resourcesync.Deleted)
 }
 
 // RunVersions yields the states that a run ended, in the order of the changes. It omits
@@ -180,80 +174,79 @@ func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2
 		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
-// present yields the present states in the set $3 that satisfy a condition, in the
-// order in which the resources were first recorded.
-func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
+// present yields the present states in a set (parameter $3) that satisfy an SQL
+// condition, in the order in which the resources were first recorded.
+func (c *db) present(ctx context.Context, condition string, args ...any) iter.Seq2[Version, error] {
 	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+" FROM member m CROSS JOIN resource r ON r.id = m.resource"+placed+
-		"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+" ORDER BY m.resource LIMIT $2", 0,
+		"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+condition+" ORDER BY m.resource LIMIT $2", 0,
 		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields the members that a run added to a set and that later runs
-// changed. It yields the first state of each, in the order in which these states ended,
-// with Overtaken set.
+// RunOvertaken yields the first state of each member that a run added to a set and that a
+// later run changed. It yields the states in the order in which they ended, with
+// Overtaken set.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
 		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)`, set, run)
 }
 
-// AsOf yields the states that a set had at a moment. First it yields those that are
-// still present, in the order in which the resources were first recorded. Then it
-// yields those that have ended since, in the order in which they ended. The result is
-// complete if the moment is not before the one that Known returns.
-func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
+// AsOf yields the states that a set had at a moment: first the states that are still
+// present, in the order in which the resources were first recorded, then the states that
+// have ended since, in the order in which they ended. No state is missing if the moment
+// is not before the result of Known.
+func (c *Mirror) AsOf(ctx context.Context, set SetID, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		for v, err := range c.present(ctx, " AND m.since <= $4", set, at.UnixMicro()) {
+		for v, err := range c.present(ctx, " AND m.since <= $4", set, moment.UnixMicro()) {
 			if !yield(v, err) {
 				return
 			}
 		}
-		c.versions(ctx, "FALSE", "v.set_id = $3 AND v.since <= $4 AND v.until > $4", set, at.UnixMicro())(yield)
+		c.versions(ctx, "FALSE", "v.set_id = $3 AND v.since <= $4 AND v.until > $4", set, moment.UnixMicro())(yield)
 	}
 }
 
-// URIAt returns the URI of the resource whose file has the path or, if there is none,
-// of the last resource whose file had it. It returns false if there was never one.
-// Paths are compared as FoldBy says.
+// URIAt returns the URI of the resource whose file has the path. If there is none, it
+// returns the URI of the last resource that had the path, or false if no resource ever
+// had it. Paths are compared with the function of FoldBy.
 func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
-	return value[string](c.reading(ctx, "look up a path in the catalog"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
+	return queryValue[string](c.reading(ctx, "look up a path in the catalog"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
 		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
-// purgedSetting is the name of the setting that contains a time in microseconds since
-// 1970: states that ended before it were deleted.
+// purgedSetting is the name of a setting with a time in microseconds since 1970. States
+// that ended before this time were deleted from the history.
 const purgedSetting = "versions purged"
 
-// Known returns the moment since which the history is complete. Earlier states were
-// deleted, or were never stored. It returns false if no state was ever stored.
+// Known returns the moment since which the history is complete. States that ended earlier
+// were deleted or never stored. Known returns false if no state was ever stored.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
-	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
+	micros, _, err := queryValue[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)
 	return readMicros(micros.Int64), micros.Valid, err
 }
 
-// VersionDays returns the days on which states ended, in UTC, in the form 2006-01-02.
-// It omits days for which the function leave returns true.
-func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
+// VersionDays returns the days on which states ended, in UTC, in the form 2006-01-02. It
+// omits days for which the function omit returns true.
+func (c *Mirror) VersionDays(ctx context.Context, omit func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
-		until, _, err := value[sql.NullInt64](c.reading(ctx, "list earlier states in the catalog"), "SELECT MIN(until) FROM version WHERE until >= $1", from)
+		until, _, err := queryValue[sql.NullInt64](c.reading(ctx, "list earlier states in the catalog"), "SELECT MIN(until) FROM version WHERE until >= $1", from)
 		if err != nil || !until.Valid {
 			return days, err
 		}
 		at := readTime(until.Int64).UTC()
-		if day := at.Format(time.DateOnly); !leave(day) {
+		if day := at.Format(time.DateOnly); !omit(day) {
 			days = append(days, day)
 		}
 		from = at.Truncate(24*time.Hour).AddDate(0, 0, 1).UnixMicro()
 	}
 }
 
-// ForgetVersions deletes the states that ended on a day. Each transaction deletes some
-// thousand states. From then on the history counts as complete only since another given
-// day.
+// ForgetVersions deletes the states that ended on a day, at most forgetRows (5000) in
+// each transaction. Then Known returns the beginning of the day since, or a later moment.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -269,8 +262,8 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 			n = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
 				begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro(), forgetRows)
 			if n > 0 {
-				purged, _ := r.number(purgedSetting)
-				r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
+				purged, _ := r.readNumber(purgedSetting)
+				r.storeNumber(purgedSetting, max(purged, known.UnixMicro()))
 			}
 		})
 		if err != nil || n < forgetRows {
@@ -279,8 +272,8 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 }
 
-// Runs yields the runs that changed a mirror, beginning with the last one. It omits
-// runs that were interrupted before their first change.
+// Runs yields the runs that changed a mirror, the last one first. It omits runs that were
+// interrupted before their first change.
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return listing(c.reading(ctx, "list the runs of the catalog"), `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,

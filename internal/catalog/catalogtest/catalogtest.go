@@ -1,7 +1,6 @@
-// Package catalogtest has tests for the contracts of the three stores of a catalog.
-// Each store is described by an interface: packages scan and publish use Facts and
-// Publisher, and package mirror uses Facts and Mirror. Each test begins with an empty
-// catalog.
+// Package catalogtest tests the contracts of the three stores of a catalog. An interface
+// describes each store: packages scan and publish use Facts and Publisher, and package
+// mirror uses Facts and Mirror. Each test begins with an empty catalog.
 package catalogtest
 
 import (
@@ -19,8 +18,8 @@ type Stores struct {
 	Facts     Facts
 	Mirror    Mirror
 	Publisher Publisher
-	// Reopen closes the catalog, even while a method runs, and opens it again.
-	// Everything that a method recorded before it returned must still be there.
+	// Reopen closes the catalog, even while a method runs, and opens it again. What a
+	// method recorded before it returned must still be recorded.
 	Reopen func() Stores
 }
 
@@ -52,7 +51,7 @@ type Facts interface {
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
 	CountChanges(ctx context.Context, set catalog.SetID, after, through int64) (int64, error)
 	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
-	ForgetChanges(ctx context.Context, set catalog.SetID, through, most int64) (int64, error)
+	ForgetChanges(ctx context.Context, set catalog.SetID, lastSeq, limit int64) (int64, error)
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }
 
@@ -82,12 +81,12 @@ type Mirror interface {
 	Known(ctx context.Context) (time.Time, bool, error)
 	Present(ctx context.Context, uri string) ([]catalog.Version, error)
 	VersionsOf(ctx context.Context, uri string) iter.Seq2[catalog.Version, error]
-	Versions(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
-	VersionDays(ctx context.Context, leave func(day string) bool) ([]string, error)
+	Versions(ctx context.Context, moment time.Time) iter.Seq2[catalog.Version, error]
+	VersionDays(ctx context.Context, omit func(day string) bool) ([]string, error)
 	ForgetVersions(ctx context.Context, day, since string) error
 	URIAt(ctx context.Context, path string) (uri string, ok bool, err error)
-	DeletedSince(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
-	AsOf(ctx context.Context, set catalog.SetID, at time.Time) iter.Seq2[catalog.Version, error]
+	DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[catalog.Version, error]
+	AsOf(ctx context.Context, set catalog.SetID, moment time.Time) iter.Seq2[catalog.Version, error]
 	RunVersions(ctx context.Context, run int64) iter.Seq2[catalog.Version, error]
 	RunCreated(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
 	RunOvertaken(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
@@ -114,10 +113,10 @@ type Publisher interface {
 	FinishPublication(ctx context.Context, id int64, f catalog.Finished) error
 	LastPublication(ctx context.Context, set catalog.SetID) (id int64, body string, done bool, err error)
 	PublishedSets(ctx context.Context) ([]string, error)
-	Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
+	Items(ctx context.Context, set catalog.SetID, kind string, lowest int64) iter.Seq2[catalog.Item, error]
 	Document(ctx context.Context, key string) (catalog.Document, bool, error)
 	Documents(ctx context.Context) iter.Seq2[string, error]
-	ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error]
+	ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error]
 	ForgetDocument(ctx context.Context, key string) error
 	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error

@@ -19,8 +19,8 @@ var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// end is a number that is greater than that of every change.
-const end = 1 << 60
+// maxSeq is greater than the Seq of every change.
+const maxSeq = 1 << 60
 
 func digest(bytes string) resourcesync.Digest {
 	sum := sha256.Sum256([]byte(bytes))
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
+func collect[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	t.Helper()
 	for v, err := range seq {
 		must(t, err)
@@ -150,16 +150,16 @@ func members(t *testing.T, s Stores, _ *clock) {
 	id := set(t, s.Facts, "")
 	order := []string{"b/z", "b/c/a", "b!", "\U0001F980/x", "a", "b/a", "%41", "b/\u00e9"}
 	must(t, s.Facts.Record(t.Context(), id, created(order...)))
-	want(t, "by recording", namesOf(all(t, s.Facts.Members(t.Context(), id))), strings.Join(order, " "))
+	want(t, "by recording", namesOf(collect(t, s.Facts.Members(t.Context(), id))), strings.Join(order, " "))
 	const byKey = "%41 a b! b/a b/z b/\u00e9 b/c/a \U0001F980/x"
 	s = s.Reopen()
-	want(t, "by key", namesOf(all(t, s.Facts.MembersByKey(t.Context(), id))), byKey)
-	keys := all(t, s.Facts.MemberKeys(t.Context(), id))
+	want(t, "by key", namesOf(collect(t, s.Facts.MembersByKey(t.Context(), id))), byKey)
+	keys := collect(t, s.Facts.MemberKeys(t.Context(), id))
 	want(t, "keys", names(keys, resourcesync.Key.URI), byKey)
 	if !slices.IsSorted(keys) {
 		t.Errorf("keys do not ascend: %q", keys)
 	}
-	rows := all(t, s.Facts.Members(t.Context(), id))
+	rows := collect(t, s.Facts.Members(t.Context(), id))
 	some, err := s.Facts.MembersFrom(t.Context(), id, rows[2].ID, 3)
 	must(t, err)
 	want(t, "some by recording", namesOf(some), strings.Join(order[2:5], " "))
@@ -192,7 +192,7 @@ func members(t *testing.T, s Stores, _ *clock) {
 		seen = append(seen, both+strings.TrimPrefix(cmp.Or(of[0].URI, of[1].URI), host))
 	}
 	want(t, "of two sets", strings.Join(seen, " "), "%41 a b! z +b/a b/b b/z b/\u00e9 b/c/a \U0001F980/x")
-	want(t, "of no set", len(all(t, s.Facts.MembersOf(t.Context(), nil))), 0)
+	want(t, "of no set", len(collect(t, s.Facts.MembersOf(t.Context(), nil))), 0)
 }
 
 func misfits(t *testing.T, s Stores, _ *clock) {
@@ -206,8 +206,8 @@ func misfits(t *testing.T, s Stores, _ *clock) {
 			t.Errorf("Record of the change %s of %s = %v, want ErrState", bad.Change, bad.URI, err)
 		}
 	}
-	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "here")
-	n, err := s.Facts.CountChanges(t.Context(), id, 0, end)
+	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "here")
+	n, err := s.Facts.CountChanges(t.Context(), id, 0, maxSeq)
 	must(t, err)
 	want(t, "changes", n, 1)
 }
@@ -243,7 +243,7 @@ func moments(t *testing.T, s Stores, c *clock) {
 	if seq != last.Seq || !at.Equal(last.Datetime) {
 		t.Errorf("the last change: %d at %s, want %d at %s", seq, at, last.Seq, last.Datetime)
 	}
-	want(t, "the middle of the log", names(all(t, s.Facts.Changes(t.Context(), id, last.Seq-4, last.Seq-1)), func(ch catalog.Change) string { return ch.URI }), "c1 c2 d1")
+	want(t, "the middle of the log", names(collect(t, s.Facts.Changes(t.Context(), id, last.Seq-4, last.Seq-1)), func(ch catalog.Change) string { return ch.URI }), "c1 c2 d1")
 }
 
 func shared(t *testing.T, s Stores, _ *clock) {
@@ -278,10 +278,10 @@ func noChange(t *testing.T, s Stores, _ *clock) {
 	must(t, s.Facts.Relabel(t.Context(), id, []catalog.Resource{r, resource("unknown", "")}))
 	after, err := s.Facts.Relabelled(t.Context(), id)
 	must(t, err)
-	if found := all(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || found[0].Remainder != r.Remainder || before == after {
+	if found := collect(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || found[0].Remainder != r.Remainder || before == after {
 		t.Errorf("members: %+v; Relabelled returned %d, then %d", found, before, after)
 	}
-	n, err := s.Facts.CountChanges(t.Context(), id, 0, end)
+	n, err := s.Facts.CountChanges(t.Context(), id, 0, maxSeq)
 	must(t, err)
 	want(t, "changes", n, 1)
 }
@@ -300,15 +300,15 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 		through int64
 		left    string
 		at      time.Time
-	}{{log[0].Seq - 1, "a b c", time.Time{}}, {log[1].Seq, "c", log[1].Datetime}, {end, "c", log[1].Datetime}} {
-		_, err := s.Facts.ForgetChanges(t.Context(), id, step.through, end)
+	}{{log[0].Seq - 1, "a b c", time.Time{}}, {log[1].Seq, "c", log[1].Datetime}, {maxSeq, "c", log[1].Datetime}} {
+		_, err := s.Facts.ForgetChanges(t.Context(), id, step.through, maxSeq)
 		must(t, err)
-		want(t, "left", names(all(t, s.Facts.Changes(t.Context(), id, 0, end)), func(ch catalog.Change) string { return ch.URI }), step.left)
+		want(t, "left", names(collect(t, s.Facts.Changes(t.Context(), id, 0, maxSeq)), func(ch catalog.Change) string { return ch.URI }), step.left)
 		at, err := s.Facts.Forgotten(t.Context(), id)
 		must(t, err)
 		want(t, "forgotten until", at, step.at)
 	}
-	n, err := s.Facts.CountChanges(t.Context(), other, 0, end)
+	n, err := s.Facts.CountChanges(t.Context(), other, 0, maxSeq)
 	must(t, err)
 	want(t, "changes of the other set", n, 3)
 	must(t, s.Facts.Record(t.Context(), id, created("d"))) // the change takes a number of the log, which all sets share
@@ -321,10 +321,10 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 func enrolled(t *testing.T, s Stores, _ *clock) {
 	id := set(t, s.Facts, "")
 	must(t, s.Facts.Enroll(t.Context(), id, created("a", "b")))
-	n, err := s.Facts.CountChanges(t.Context(), id, 0, end)
+	n, err := s.Facts.CountChanges(t.Context(), id, 0, maxSeq)
 	must(t, err)
 	want(t, "changes", n, 0)
-	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "a b")
+	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "a b")
 	publish(t, s, id, catalog.Finished{})
 	if err := s.Facts.Enroll(t.Context(), id, created("c")); !errors.Is(err, catalog.ErrState) {
 		t.Errorf("Enroll for a published set = %v, want ErrState", err)

@@ -23,7 +23,8 @@ func (s Stores) batch(set catalog.SetID, at time.Time, run *catalog.Run) *batch 
 	return &batch{s: s, set: set, o: catalog.Outcome{At: at, Run: run}}
 }
 
-// put adds the new bytes of a resource. path and kept are "" if the URI is new.
+// put adds the new bytes of a resource to the batch. path and kept are "" if the URI is
+// new.
 func (b *batch) put(name, bytes, path, kept string) *batch {
 	r := resource(name, bytes)
 	b.intents = append(b.intents, catalog.Intent{URI: r.URI, Path: path, Kept: kept, Length: r.Length, SHA256: r.Digests[0]})
@@ -36,14 +37,14 @@ func (b *batch) mark(name, due string) *batch {
 	return b
 }
 
-// reserve adds a new resource, for which a path is found but no bytes are stored yet.
+// reserve adds a new resource to the batch, which gets a path but has no bytes yet.
 func (b *batch) reserve(name, due string) *batch {
 	b.intents = append(b.intents, catalog.Intent{URI: host + name})
 	return b.mark(name, due)
 }
 
-// remove adds that a resource is no longer a member of the set. Unless kept is "", its
-// file is to be moved to that path.
+// remove ends the membership of a resource in the batch. Unless kept is "", the file of
+// the resource is to be moved to the path kept.
 func (b *batch) remove(name, kept string) *batch {
 	if kept != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
@@ -62,10 +63,10 @@ func (b *batch) commit(t *testing.T) {
 	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
 }
 
-var errTaken = errors.New("the name is taken")
+var errPathInUse = errors.New("the path is in use")
 
-// place is a function for Intend. It returns the URI without its host as the path, or
-// an error if another file has that path.
+// place is a function for Intend. The path is the URI without its host. place returns an
+// error if another file has this path.
 func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	p.Path = strings.TrimPrefix(uri, host)
 	for i, c := range p.Path {
@@ -85,7 +86,7 @@ func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 		_, taken, err = n.Directory(strings.ToLower(p.Path))
 	}
 	if err == nil && taken {
-		err = errTaken
+		err = errPathInUse
 	}
 	return p, err
 }
@@ -136,7 +137,7 @@ func intents(t *testing.T, s Stores, _ *clock) {
 	if found, err := s.Mirror.Intents(t.Context()); len(found) > 0 || err != nil {
 		t.Errorf("the intents after Settle: %+v, %v", found, err)
 	}
-	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "old d/new")
+	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "old d/new")
 	if r, err := s.Mirror.Find(t.Context(), 0, host+"old"); err != nil || r.Digests[0] != digest("newer") || r.Member {
 		t.Errorf("the resource as it is in no set: %+v, %v", r, err)
 	}
@@ -154,13 +155,13 @@ func unready(t *testing.T, s Stores, _ *clock) {
 	if _, ok, err := s.Mirror.Cursor(t.Context(), id); ok || err != nil {
 		t.Errorf("the cursor after Settle failed: %v, %v", ok, err)
 	}
-	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "")
+	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "")
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
 		t.Errorf("intents: %+v, %v", found, err)
 	}
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // the intents are undone
 	s.batch(id, Start, nil).put("a", "bytes", "", "").commit(t)
-	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "a")
+	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "a")
 }
 
 func paths(t *testing.T, s Stores, _ *clock) {
@@ -168,7 +169,7 @@ func paths(t *testing.T, s Stores, _ *clock) {
 	s.batch(one, Start, nil).put("d/file", "bytes", "", "").commit(t)
 	for _, name := range []string{"D/FILE", "d", "D"} {
 		b := s.batch(two, Start, nil).put("free", "bytes", "", "").put(name, "others", "", "")
-		if err := b.intend(t); !errors.Is(err, errTaken) {
+		if err := b.intend(t); !errors.Is(err, errPathInUse) {
 			t.Errorf("Intend with the path %s = %v, want an error because the path is in use", name, err)
 		}
 	}
@@ -185,9 +186,9 @@ func paths(t *testing.T, s Stores, _ *clock) {
 		t.Error("two resources have one path")
 	}
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil))
-	want(t, "members of the other set", namesOf(all(t, s.Facts.Members(t.Context(), two))), "")
+	want(t, "members of the other set", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "")
 	s.batch(two, Start, nil).mark("d/file", "").commit(t) // the same resource
-	want(t, "members of the other set", namesOf(all(t, s.Facts.Members(t.Context(), two))), "d/file")
+	want(t, "members of the other set", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "d/file")
 }
 
 func directories(t *testing.T, s Stores, _ *clock) {
@@ -227,8 +228,8 @@ func found(t *testing.T, s Stores, _ *clock) {
 	at("a")
 	s.batch(two, Start, nil).mark("a", "damaged").commit(t)
 	at("b")
-	want(t, "due in one", namesOf(all(t, s.Mirror.Due(t.Context(), one))), "none")
-	want(t, "due in two", namesOf(all(t, s.Mirror.Due(t.Context(), two))), "a")
+	want(t, "due in one", namesOf(collect(t, s.Mirror.Due(t.Context(), one))), "none")
+	want(t, "due in two", namesOf(collect(t, s.Mirror.Due(t.Context(), two))), "a")
 	s.batch(one, Start, nil).remove("b", "kept/b").commit(t)
 	at("")
 	if _, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 5); ok || err != nil {
@@ -315,30 +316,30 @@ func states(t *testing.T, s Stores, _ *clock) {
 		}
 		return b.String()
 	}
-	runs := all(t, s.Mirror.Runs(t.Context()))
+	runs := collect(t, s.Mirror.Runs(t.Context()))
 	if len(runs) != 3 || runs[0].Deleted != 1 || runs[2].Created != 2 || !runs[2].Begun.Equal(at(1)) {
 		t.Fatalf("runs: %+v", runs)
 	}
-	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), " a:kept/a")
-	want(t, "resources that the second run changed", list(all(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
-	want(t, "resources that the first run created and that have not changed since", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
-	want(t, "resources that the first run created and another run changed", list(all(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
-	want(t, "ended states, beginning with the last", list(all(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
+	want(t, "states of a", list(collect(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), " a:kept/a")
+	want(t, "resources that the second run changed", list(collect(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
+	want(t, "resources that the first run created and that have not changed since", list(collect(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
+	want(t, "resources that the first run created and another run changed", list(collect(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
+	want(t, "ended states, beginning with the last", list(collect(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
 	for path, name := range map[string]string{"A": "a", "b": "b", "c": ""} {
 		uri, ok, err := s.Mirror.URIAt(t.Context(), path)
 		if must(t, err); ok != (name != "") || ok && uri != host+name {
 			t.Errorf("URIAt(%s) = %q, %v", path, uri, ok)
 		}
 	}
-	want(t, "deleted", list(all(t, s.Mirror.DeletedSince(t.Context(), at(2)))), " b:kept/b")
-	want(t, "deleted later", list(all(t, s.Mirror.DeletedSince(t.Context(), at(4)))), "")
+	want(t, "deleted", list(collect(t, s.Mirror.DeletedSince(t.Context(), at(2)))), " b:kept/b")
+	want(t, "deleted later", list(collect(t, s.Mirror.DeletedSince(t.Context(), at(4)))), "")
 	present, err := s.Mirror.Present(t.Context(), host+"a")
 	must(t, err)
 	if len(present) != 1 || !present[0].Since.Equal(at(2)) || present[0].Began != runs[1].ID {
 		t.Errorf("present: %+v", present)
 	}
 	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
-		got := list(all(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
+		got := list(collect(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
 		if hours == 1 { // the two states have ended since, in this order
 			wanted = " a:kept/a b:kept/b"
 		}
@@ -357,7 +358,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 	known(at(1), "2026-05-01")
 	must(t, s.Mirror.ForgetVersions(t.Context(), "2026-05-01", "2026-05-02"))
 	known(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC), "")
-	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), "")
+	want(t, "states of a", list(collect(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), "")
 }
 
 func approvals(t *testing.T, s Stores, c *clock) {
@@ -414,11 +415,11 @@ func losses(t *testing.T, s Stores, _ *clock) {
 	s.batch(id, Start, &catalog.Run{Begun: Start, What: "sync", Created: 1}).put("new", "bytes", "", "").commit(t)
 	l, _, err := s.Mirror.Losses(t.Context(), id)
 	must(t, err)
-	each := all(t, s.Mirror.EachLoss(t.Context(), l))
+	each := collect(t, s.Mirror.EachLoss(t.Context(), l))
 	if len(each) != 1 || each[0].SHA256 != digest("bytes") {
 		t.Errorf("losses: %+v", each)
 	}
-	want(t, "newcomers", names(all(t, s.Mirror.Newcomers(t.Context(), l)), resourcesync.Key.URI), "new")
+	want(t, "newcomers", names(collect(t, s.Mirror.Newcomers(t.Context(), l)), resourcesync.Key.URI), "new")
 }
 
 func refolded(t *testing.T, s Stores, _ *clock) {
@@ -451,14 +452,14 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 	if _, ok, err := s.Facts.Setting(t.Context(), "folded"); ok || err != nil {
 		t.Errorf("the setting after Refold failed: %v, %v", ok, err)
 	}
-	want(t, "due", namesOf(all(t, s.Mirror.Due(t.Context(), id))), "")
+	want(t, "due", namesOf(collect(t, s.Mirror.Due(t.Context(), id))), "")
 	for range 2 { // a second call has to change nothing
 		must(t, fold(nil))
-		if due := all(t, s.Mirror.Due(t.Context(), id)); len(due) != 1 || !strings.HasSuffix(due[0].Path, "~1") {
+		if due := collect(t, s.Mirror.Due(t.Context(), id)); len(due) != 1 || !strings.HasSuffix(due[0].Path, "~1") {
 			t.Errorf("due: %+v", due)
 		}
 		seen := map[string]bool{}
-		for _, r := range all(t, s.Facts.Members(t.Context(), id)) {
+		for _, r := range collect(t, s.Facts.Members(t.Context(), id)) {
 			if key := strings.ToLower(r.Path); seen[key] {
 				t.Errorf("%s has the path of another resource: %q", r.URI, r.Path)
 			} else {
@@ -500,15 +501,15 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	days, err := s.Mirror.TrashDays(t.Context())
 	must(t, err)
 	want(t, "days of the trash", strings.Join(days, " "), "2026-05-01")
-	want(t, "names in the trash of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
+	want(t, "names in the trash of that day", names(collect(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
 	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{{Path: "a"}, {Path: "t/b"}}))
 	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
 	must(t, err)
 	want(t, "the bytes have a name", has, false)
 }
 
-// wanted returns a function for LogIf that always returns the given answer.
-func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
+// answer returns a function for LogIf that always returns wanted.
+func answer(wanted bool) func() (bool, error) { return func() (bool, error) { return wanted, nil } }
 
 // logOf marks the beginning of each commit with a | in the text.
 func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
@@ -517,7 +518,7 @@ func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	must(t, err)
 	var b strings.Builder
 	var at time.Time
-	for _, l := range all(t, s.Mirror.Log(t.Context(), after.Seq, end.Seq)) {
+	for _, l := range collect(t, s.Mirror.Log(t.Context(), after.Seq, end.Seq)) {
 		if !l.Datetime.Equal(at) {
 			if l.Datetime.Before(at) {
 				t.Errorf("the moment %v comes after %v", l.Datetime, at)
@@ -544,7 +545,7 @@ func logged(t *testing.T, s Stores, _ *clock) {
 	b := s.batch(one, Start, nil).put("a", "1", "", "").put("b", "22", "", "")
 	b.o.Cursor = &catalog.Cursor{Set: one, Body: "complete"}
 	b.commit(t)
-	s.Mirror.LogIf(wanted(true))
+	s.Mirror.LogIf(answer(true))
 	from, err := s.Mirror.LogEnd(t.Context())
 	must(t, err)
 	s.batch(one, Start, nil).put("a", "333", "a", "kept/a").put("d/new", "4444", "", "").commit(t)
@@ -559,7 +560,7 @@ func logged(t *testing.T, s Stores, _ *clock) {
 	if must(t, err); !has {
 		t.Error("the log does not have all changes since its beginning")
 	}
-	l := all(t, s.Mirror.Log(t.Context(), from.Seq, from.Seq+1))[0]
+	l := collect(t, s.Mirror.Log(t.Context(), from.Seq, from.Seq+1))[0]
 	if !l.Changed.Equal(Start) || l.Digests[0] != digest("333") || l.Type != "text/plain" {
 		t.Errorf("got %+v", l)
 	}
@@ -587,7 +588,7 @@ func followed(t *testing.T, s Stores, _ *clock) {
 	has("the log has all changes after the last commit, although nobody reads it", before, true)
 	before = change()
 	want(t, "log", logOf(t, s, before), "")
-	s.Mirror.LogIf(wanted(true))
+	s.Mirror.LogIf(answer(true))
 	first := change()
 	has("the log has all changes since its beginning", before, true)
 	has("the log has all changes since a commit before its beginning", catalog.LogPosition{At: before.At.Add(-1)}, false)
@@ -595,7 +596,7 @@ func followed(t *testing.T, s Stores, _ *clock) {
 	has("the log has all changes after a change of another catalog", catalog.LogPosition{Seq: first.Seq, At: before.At}, false)
 	second := change()
 	s = s.Reopen()
-	s.Mirror.LogIf(wanted(true))
+	s.Mirror.LogIf(answer(true))
 	third := change()
 	must(t, s.Mirror.TrimLog(t.Context(), second.Seq))
 	has("the log has all changes since its beginning, which was deleted", before, false)
@@ -606,11 +607,11 @@ func followed(t *testing.T, s Stores, _ *clock) {
 	has("the log has all changes after its last one, which was deleted", third, false)
 	fourth := change()
 	has("the log has all changes after the first one since everything was deleted", fourth, true)
-	s.Mirror.LogIf(wanted(false))
+	s.Mirror.LogIf(answer(false))
 	fifth := change()
 	has("the log has all changes after a position, although it lacks a later commit", fourth, false)
 	has("the log has all changes after the last commit, which it lacks", fifth, true)
-	s.Mirror.LogIf(wanted(true))
+	s.Mirror.LogIf(answer(true))
 	change()
 	has("the log has all changes since a commit before the gap", fourth, false)
 	has("the log has all changes since the gap", fifth, true)
