@@ -7,12 +7,11 @@ import (
 )
 
 // In version 1.0 a Resource Map is an atom:entry. Its links with rel="self",
-// ore:describes and ore:aggregates have the URIs of the map, the Aggregation and the
-// aggregated resources. The elements updated, published and rights, and the author in
-// atom:source, describe the map. The elements title, author and category describe the
-// Aggregation. The element oreatom:triples has further statements in RDF/XML. In the
-// alpha of 2007 a map is an atom:feed: its id is the URI of the Aggregation, its author
-// is that of the map, and each entry is an aggregated resource.
+// "ore:describes" and "ore:aggregates" lead to the map, the Aggregation and the
+// aggregated resources. Its elements "updated", "published" and "rights", and "author" in
+// "source", describe the map; "title", "author" and "category" describe the Aggregation.
+// In the alpha of 2007 a map is an atom:feed: its "id" is the URI of the Aggregation, its
+// "author" is that of the map, and each "entry" is an aggregated resource.
 
 type atomLink struct {
 	Rel    string `xml:"rel,attr"`
@@ -32,7 +31,7 @@ type atomPerson struct {
 	URI  string `xml:"http://www.w3.org/2005/Atom uri"`
 }
 
-// atomEntry is an entry of a feed, or the atom:source of an entry.
+// atomEntry is an atom:entry of a feed, or the atom:source of an entry.
 type atomEntry struct {
 	ID         string         `xml:"http://www.w3.org/2005/Atom id"`
 	Title      string         `xml:"http://www.w3.org/2005/Atom title"`
@@ -42,14 +41,13 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// Names of two blank nodes, for the map and for the Aggregation. Statements use them
-// until the end of the document is reached, when the URIs are known.
+// The map and the Aggregation have the names of blank nodes until the end of the
+// document, because only then are their URIs known.
 const (
 	atomMap         = "_: map"
 	atomAggregation = "_: aggregation"
 )
 
-// atomReader turns an Atom map into statements.
 type atomReader struct {
 	d *xml.Decoder
 	m *Map
@@ -57,10 +55,9 @@ type atomReader struct {
 	g *graph
 
 	aggregation string // the URI of the Aggregation
-	author      string // the node to which the authors in the root element are added as creators
+	author      string // the node whose creators the authors in the root element are: the map or the Aggregation
 }
 
-// readAtom reads the rest of an Atom map, after the start tag of its root element.
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
 	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), g: newGraph(), author: atomAggregation}
@@ -83,7 +80,6 @@ func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error
 	}
 }
 
-// child reads a child element of the root.
 func (r *atomReader) child(start *xml.StartElement) error {
 	if start.Name.Space == nsOREAtom && start.Name.Local == "triples" {
 		rdf := rdfReader{d: r.d, g: r.g}
@@ -131,7 +127,6 @@ func (r *atomReader) creators(node string, people ...atomPerson) {
 	}
 }
 
-// text reads a child element that contains only text.
 func (r *atomReader) text(start *xml.StartElement) error {
 	var text string
 	if err := r.d.DecodeElement(&text, start); err != nil {
@@ -165,8 +160,6 @@ func (r *atomReader) link(l *atomLink) {
 	}
 }
 
-// aggregate adds the statements about an aggregated resource, given its URI, its title
-// and the link to it.
 func (r *atomReader) aggregate(uri, title string, l *atomLink) {
 	r.g.add(atomAggregation, nsORE+"aggregates", uri)
 	r.g.literal(uri, nsDCTerms+"title", title)
@@ -174,8 +167,6 @@ func (r *atomReader) aggregate(uri, title string, l *atomLink) {
 	r.g.literal(uri, nsDCTerms+"extent", l.Length)
 }
 
-// category adds a statement about the Aggregation that an atom:category makes: a type, or
-// the time of creation or modification.
 func (r *atomReader) category(c *atomCategory) {
 	switch t := typeOf(c); {
 	case c.Scheme == nsOREAtom+"modified":
@@ -187,8 +178,8 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the URI of the type that a category states; "" if the category states
-// something else.
+// typeOf returns the URI of the type that an atom:category states; "" if the category
+// does not state a type.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):
@@ -199,8 +190,6 @@ func typeOf(c *atomCategory) string {
 	return ""
 }
 
-// entry adds the statements of an entry of a feed, which describes an aggregated
-// resource.
 func (r *atomReader) entry(e *atomEntry) {
 	uri := ""
 	for i := range e.Links {
@@ -227,7 +216,6 @@ func (r *atomReader) entry(e *atomEntry) {
 	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end fills the Map by the statements that were read.
 func (r *atomReader) end(uri string) error {
 	if r.aggregation == "" {
 		if !r.m.Feed {

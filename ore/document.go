@@ -19,7 +19,6 @@ import (
 	"instep/resourcesync"
 )
 
-// kind is the kind of a document, as recognised by its content.
 type kind uint8
 
 const (
@@ -31,28 +30,26 @@ const (
 	kindRepository // a response of an OAI-PMH repository that is not a record
 )
 
-// answer is the result of reading a document: a map, or URIs that may lead to maps.
+// answer is the content of a document: a map, or leads (URIs that may lead to maps).
 type answer struct {
 	kind     kind
-	m        *Map // the map; only if kind is kindMap
+	m        *Map // the Resource Map; nil if the document has another kind
 	leads    []lead
 	problems []Problem
 	notes    []string // messages about parts of the document that were skipped
 }
 
-// scan has what is needed to read one document during a search, and the result.
+// scan reads one document during a search; its field doc is the result.
 type scan struct {
 	uri    string
-	served string // the media type that the response states
+	served string // the Content-Type of the response, without parameters
 	goal   goal
 	site   string // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	in     Reader
-	cut    bool // whether leads were skipped because there were more than maxLeads
+	cut    bool // links were skipped, because the document has more than maxLeads
 	doc    answer
 }
 
-// read recognises the kind of a document. Then it reads the map, or collects the leads
-// (URIs that may lead to maps).
 func (s *scan) read(body io.Reader) error {
 	b := bufio.NewReaderSize(body, headSize)
 	head, err := b.Peek(headSize)
@@ -64,13 +61,13 @@ func (s *scan) read(body io.Reader) error {
 	}
 	switch s.doc.kind = s.recognise(head); s.doc.kind {
 	case kindPage:
-		return s.page(b)
+		return s.readPage(b)
 	case kindMap:
-		return s.mapped(b)
+		return s.readMap(b)
 	case kindSitemap:
-		return s.sitemap(b)
+		return s.readSitemap(b)
 	case kindFeed:
-		return s.feed(b)
+		return s.readFeed(b)
 	case kindOther:
 		if s.goal == toPage && bytes.Contains(bytes.ToLower(head), []byte(relMap)) {
 			s.tell(Problem{Rule: ruleEmbedding, URI: s.uri, Message: "this resource is not an HTML page but contains the word resourcemap; there is no standard for links to maps in other formats"})
@@ -79,21 +76,20 @@ func (s *scan) read(body io.Reader) error {
 	return nil
 }
 
-// headSize is the number of bytes at the start of a document by which its kind is
-// recognised.
+// headSize is the number of bytes by which the kind of a document is recognised.
 const headSize = 64 << 10
 
-// marked matches text of the vocabulary of ORE. A feed that has such text before its first
-// entry is a Resource Map itself.
+// marked matches words of the ORE vocabulary. A feed that has them before its first entry
+// is a Resource Map, and not a list of maps.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise returns the kind of a document. It decides by the root element or, if that is
-// not enough, by the media type.
+// recognise returns the kind of a document by its root element. It uses the media type
+// only if the root element decides nothing, because servers often send a wrong one.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // assumed for every document compressed with gzip, since feeds are not
+		return kindSitemap // Sitemaps are often compressed with gzip, and feeds never are
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -110,17 +106,16 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // HTML instead of a map is recognised even if the response states another media type
+		return kindPage // servers send error pages with the media type of the map
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns the name of the root element, if its start tag is within the given
-// first bytes of the document.
+// rootName returns empty names if the start tag of the root element is not within head.
 func rootName(head []byte) (space, local string) {
-	if first(head) != '<' {
+	if firstByte(head) != '<' {
 		return "", ""
 	}
 	d := newDecoder(bytes.NewReader(head))
@@ -131,7 +126,6 @@ func rootName(head []byte) (space, local string) {
 	return start.Name.Space, start.Name.Local
 }
 
-// beforeEntries returns the part of a feed before its first entry.
 func beforeEntries(head []byte) []byte {
 	if i := bytes.Index(head, []byte("entry>")); i >= 0 {
 		return head[:i]
@@ -142,7 +136,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores a problem, unless there are already many problems with the same rule.
+// tell stores at most mostProblems problems for each rule.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -161,8 +155,8 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add stores a lead (a URI that may lead to a map). If there are already maxLeads, or if
-// the URI is very long, it skips the lead and stores a note.
+// add stores a lead (a URI that may lead to a map). It skips the lead if the document has
+// more than maxLeads or if the URI is too long.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -185,8 +179,7 @@ func (s *scan) add(l lead) {
 	}
 }
 
-// mapped reads a document that was recognised as a map.
-func (s *scan) mapped(b io.Reader) error {
+func (s *scan) readMap(b io.Reader) error {
 	m, err := s.in.Read(s.uri, b)
 	if err != nil {
 		return err
@@ -198,8 +191,7 @@ func (s *scan) mapped(b io.Reader) error {
 	return nil
 }
 
-// page collects the leads (URIs that may lead to maps) in an HTML page.
-func (s *scan) page(b *bufio.Reader) error {
+func (s *scan) readPage(b *bufio.Reader) error {
 	p := pageScan{uri: s.uri}
 	in := &io.LimitedReader{R: b, N: maxPage}
 	err := weblink.Walk(in, p.tag)
@@ -216,9 +208,7 @@ func (s *scan) page(b *bufio.Reader) error {
 	return err
 }
 
-// sitemap collects the leads (URIs that may lead to maps) in a Sitemap or an index of
-// Sitemaps.
-func (s *scan) sitemap(b io.Reader) error {
+func (s *scan) readSitemap(b io.Reader) error {
 	at := s.uri
 	if s.site != "" {
 		at = s.site
@@ -228,7 +218,7 @@ func (s *scan) sitemap(b io.Reader) error {
 			s.note("%s: %v", s.uri, err)
 			return nil
 		}
-		s.listed(at, e, d.Header.Root)
+		s.addListed(at, e, d.Header.Root)
 		return nil
 	}}
 	d, err := in.Take(s.uri, &fetch.Response{URL: s.uri, Body: io.NopCloser(b), ContentLength: -1})
@@ -239,16 +229,16 @@ func (s *scan) sitemap(b io.Reader) error {
 	return nil
 }
 
-// listed adds the lead in an entry of a Sitemap. The given URL is the one below whose
-// directory the Sitemap may list URLs.
-func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) {
-	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, maybe: true}
+// addListed adds the URI in an entry of a Sitemap. The Sitemap may list only URLs in the
+// directory of the URL base.
+func (s *scan) addListed(base string, e *resourcesync.Entry, root resourcesync.Root) {
+	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, optional: true}
 	if root == resourcesync.SitemapIndex {
 		l.goal = toListing
 		s.add(l)
 		return
 	}
-	if !inScope(at, l.uri) {
+	if !inScope(base, l.uri) {
 		s.tell(l.problem(ruleScope, "the URI %q is not below the directory of the Sitemap", l.uri))
 	}
 	if t := mediaType(e.Type); t != "" && !mayBeMap(t) {
@@ -260,20 +250,16 @@ func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) 
 	s.add(l)
 }
 
-// mayBeMap reports whether a document with the media type t may be a map.
 func mayBeMap(t string) bool {
 	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
 }
 
-// feed collects the leads (URIs that may lead to maps) in a feed that lists maps.
-func (s *scan) feed(b io.Reader) error {
+func (s *scan) readFeed(b io.Reader) error {
 	at := newScope(s.uri)
 	h, err := feed.Read(b, func(e *feed.Entry) error {
-		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, maybe: true}
+		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, optional: true}
 		href := e.Link("alternate")
 		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {
-			// If an entry of such a feed is itself a map, as since version 1.0, its id is
-			// that of the map, and does not identify something else.
 			href, l.id = e.Link("self"), ""
 		}
 		if href == "" {
@@ -295,20 +281,20 @@ func (s *scan) feed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	if err != nil { // the entries before the error are used
+	if err != nil { // the search still uses the entries before the error
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil
 }
 
-// nowhere is used as the base URL of a document without a URI. Its host can never exist
-// (RFC 6761 §6.4).
+// nowhere is the base URL of a document without a URL. Its host cannot exist (RFC 6761
+// §6.4).
 const nowhere = "http://file.invalid/"
 
-// Inspect checks a document that was not fetched, such as a file, and returns the
-// problems that it finds. The parameter uri may also be the name of a file; rules about
-// the URI of the document are then not checked. The parameter served is the media type,
-// or "" if that is unknown. The error is the reason why the document cannot be read.
+// Inspect returns the problems of a document that was not fetched. The parameter uri is a
+// URL or the name of a file. For a file, rules about the URL of the document are not
+// checked. The parameter served is the media type; "" if it is unknown. Inspect returns
+// an error if the document cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -316,7 +302,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // not an error, since there are no rules for documents of other kinds
+		err = nil // documents that are not maps have no rules
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

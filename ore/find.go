@@ -17,17 +17,17 @@ import (
 )
 
 // Finder finds Resource Maps. Only Client is required. A Finder sends one request at a
-// time, to any host, because maps may describe resources of other hosts. The Client
-// decides about private addresses and redirects.
+// time. It follows links to any host, because maps may describe resources of other hosts;
+// the Client can refuse private addresses.
 type Finder struct {
 	Client *fetch.Client
 	Limits Limits // limits for reading each map
 
 	Depth    int // the largest number of links from the given URI to a map; 0 means 10
 	Requests int // the largest number of requests in a search; 0 means 20,000
-	// Pages is the largest number of maps for which Find also requests an HTML page at the
-	// same URI, because one URI must not be both a map and a page. 0 means 100; if it is
-	// negative, there are no such requests.
+	// Pages limits the requests that check whether an HTML page is at the URI of a map,
+	// which ORE does not allow. 0 means 100 maps; a negative number means no such
+	// requests.
 	Pages int
 
 	// Found is called once for each map. If it returns an error, the search ends.
@@ -66,41 +66,40 @@ const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 64 << 20 // the largest total size, in bytes, of the leads that wait to be followed
+	maxQueue        = 64 << 20 // most bytes of memory for the URIs that are still to be requested
 	maxListing      = 200 << 20
 )
 
-// search is the state of one call of Find.
 type search struct {
-	f     Finder
-	rep   Report
-	queue []lead
-	seen  map[string]*target // the targets of the URIs that were visited, without fragments
-	room  int64              // the number of bytes of leads that may still be queued
-	left  int                // the number of requests that may still be sent
-	pages int
+	f            Finder
+	rep          Report
+	queue        []lead
+	seen         map[string]*target // what was found at each requested URI, by the URI without fragment
+	freeBytes    int64              // bytes of memory that the queue may still take
+	requestsLeft int                // number of requests that the search may still send
+	pages        int
 }
 
-// target is what a request for a URI has found.
+// target is the result of a request for a URI.
 type target struct {
-	kind  kind
-	goal  goal // the kind of target that the lead (the link that was followed) promises
-	m     *Map // the map in a short form; nil if the target is not a map
-	whole bool // whether m has all aggregated resources of the map
-	err   error
-	told  bool // err was reported
+	kind     kind
+	goal     goal // what the link promised to be at the URI
+	m        *Map // a short form of the Resource Map at the URI; nil if there is no map
+	whole    bool // the short form has all aggregated resources of the map
+	err      error
+	reported bool // the error was reported, and must not be reported again
 }
 
 // Find searches for Resource Maps from the URI of a map, a page, a resource, a feed, a
-// Sitemap or an OAI-PMH repository. A document that cannot be read completely is
-// ignored. Find returns an error if the given document cannot be read, if ctx is done,
-// or if Found returns one.
+// Sitemap or an OAI-PMH repository. It skips linked documents that cannot be read. It
+// returns an error if the given document cannot be read, if ctx is done, or if Found
+// returns an error.
 func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
 		return Report{}, err
 	}
-	s := &search{f: f, seen: map[string]*target{}, room: maxQueue, left: cmp.Or(max(f.Requests, 0), defaultRequests), pages: cmp.Or(f.Pages, defaultPages)}
+	s := &search{f: f, seen: map[string]*target{}, freeBytes: maxQueue, requestsLeft: cmp.Or(max(f.Requests, 0), defaultRequests), pages: cmp.Or(f.Pages, defaultPages)}
 	if err := s.visit(ctx, &lead{uri: u.String(), way: WayGiven, goal: toPage}); err != nil {
 		return s.rep, err
 	}
@@ -110,8 +109,8 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	for len(s.queue) > 0 && ctx.Err() == nil {
 		l := s.queue[0]
 		s.queue = s.queue[1:]
-		s.room += l.size()
-		if s.left <= 0 {
+		s.freeBytes += l.size()
+		if s.requestsLeft <= 0 {
 			s.rep.Cut = true
 			break
 		}
@@ -119,23 +118,23 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 		if errors.As(err, new(*stopError)) {
 			return s.rep, errors.Unwrap(err)
 		}
-		s.failed(ctx, &l, err)
+		s.fetchFailed(ctx, &l, err)
 	}
 	return s.rep, ctx.Err()
 }
 
-// stopError wraps an error of Found, which ends the search.
+// stopError marks an error of the callback Found, which ends the search.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// failed reports that the target of a lead could not be read. If a lead does not promise
-// a map, only errors of the transfer count as failures; for other errors there is a note.
-func (s *search) failed(ctx context.Context, l *lead, err error) {
+// fetchFailed reports an error of a request. If the link does not promise a map, an error
+// counts as a failure only if a later request may succeed or the document is too large.
+func (s *search) fetchFailed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case l.maybe && !errors.Is(err, fetch.Temporary) && !errors.Is(err, ErrTooLarge):
+	case l.optional && !errors.Is(err, fetch.Temporary) && !errors.Is(err, ErrTooLarge):
 		s.note(l.uri, err.Error())
 	default:
 		s.rep.Failed++
@@ -159,28 +158,25 @@ func (s *search) tell(found ...Problem) {
 	}
 }
 
-// visit requests the target of a lead (a URI that may lead to a map), unless it was
-// visited before.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
 	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
-		return s.again(l, t)
+		return s.revisit(l, t)
 	}
 	t := &target{goal: l.goal}
 	s.seen[l.uri] = t
-	t.err = s.fresh(ctx, l, t)
-	t.told = t.err != nil && !l.maybe
+	t.err = s.request(ctx, l, t)
+	t.reported = t.err != nil && !l.optional
 	return t.err
 }
 
-// unlisted reports whether the target must be read again as a list of maps, because it
-// was first read as a map, but is a list, as this lead says.
+// unlisted reports whether a document that was read as a map must be read again as a list
+// of maps, because the lead says that it is a list.
 func (t *target) unlisted(l *lead) bool {
 	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
-// fresh requests the target of a lead for the first time.
-func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
+func (s *search) request(ctx context.Context, l *lead, t *target) error {
 	resp, err := s.get(ctx, l)
 	if err != nil {
 		return err
@@ -190,22 +186,21 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // closed now, since a host has only a few slots for open responses, and the next request may need one
+	_ = resp.Body.Close() // before the next request, which would otherwise wait if the limit of open responses of the host is reached
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
 	t.kind = doc.kind
 	if doc.kind == kindMap {
-		return s.found(ctx, l, t, resp, doc)
+		return s.mapFound(ctx, l, t, resp, doc)
 	}
 	s.tell(doc.problems...)
 	return s.follow(ctx, l, doc)
 }
 
-// again handles a lead whose target was visited before. It may be a map to which a second
-// link leads, a page in a cycle of links, or no map at all. An error of the target is
-// reported only once.
-func (s *search) again(l *lead, t *target) error {
+// revisit handles a link to a URI that was requested before: it checks the link against
+// the earlier result, and sends no request.
+func (s *search) revisit(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
 		known := *l
@@ -215,9 +210,9 @@ func (s *search) again(l *lead, t *target) error {
 		s.tell(known.check(t.m)...)
 	case l.goal == toPage && l.indirect:
 		s.tell(l.problem(ruleIndirect, "the link leads back to the page %q, which was visited before", l.uri))
-	case t.told || l.maybe:
+	case t.reported || l.optional:
 	case t.err != nil:
-		t.told = true
+		t.reported = true
 		return t.err
 	case l.goal == toMap && t.kind == kindFeed:
 		s.tell(l.problem(ruleSeparate, "the link to a map leads to a feed that lists maps"))
@@ -227,7 +222,6 @@ func (s *search) again(l *lead, t *target) error {
 	return nil
 }
 
-// pageAtMap reports that a page was found instead of a map.
 func (s *search) pageAtMap(l *lead) error {
 	s.tell(l.problem(ruleOnlyMap, "there is an HTML page at the URI of the map"))
 	return fmt.Errorf("read %q: %w: it is an HTML page", l.uri, ErrNotMap)
@@ -241,7 +235,7 @@ const (
 func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
 	if l.goal == toPage {
-		r.MaxBytes = math.MaxInt64 // of a large resource only the header is used, for the sake of its Link fields
+		r.MaxBytes = math.MaxInt64 // the Link header fields are useful even if the resource is too large to be read
 		if l.way != WayGiven {
 			r.Accept = acceptPage
 		}
@@ -250,14 +244,13 @@ func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	var fe *fetch.Error
 	switch {
 	case err == nil:
-		s.left -= resp.Requests
+		s.requestsLeft -= resp.Requests
 	case errors.As(err, &fe):
-		s.left -= fe.Requests
+		s.requestsLeft -= fe.Requests
 	}
 	return resp, err
 }
 
-// read reads the response to the request for a lead's target.
 func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answer, error) {
 	in := scan{
 		uri: resp.URL, served: mediaType(resp.ContentType), goal: l.goal, site: l.site,
@@ -279,19 +272,17 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 		s.rep.Failed++
 	}
 	if in.doc.kind == kindPage || l.goal != toMap {
-		in.header(resp)
+		in.addHeaderLinks(resp)
 	}
 	return &in.doc, nil
 }
 
-// header collects the leads (URIs that may lead to maps) in the Link header fields of a
-// response.
-func (s *scan) header(resp *fetch.Response) {
+func (s *scan) addHeaderLinks(resp *fetch.Response) {
 	at := newScope(resp.URL)
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // skipped, since this is a link from another resource
+			continue // the link describes another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, linked(&h, WayHeader, resp.URL)...)
@@ -300,9 +291,8 @@ func (s *scan) header(resp *fetch.Response) {
 	s.doc.leads = append(found, s.doc.leads...)
 }
 
-// context loads a JSON-LD context during a search, and counts this as a request.
 func (s *search) context(ctx context.Context, uri string) ([]byte, error) {
-	s.left--
+	s.requestsLeft--
 	return loadContext(ctx, s.f.Client, uri)
 }
 
@@ -315,16 +305,17 @@ func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, erro
 	return io.ReadAll(resp.Body)
 }
 
-const maxContext = 1 << 20 // largest JSON-LD context in bytes
+const maxContext = 1 << 20 // bytes of the largest JSON-LD context that is loaded
 
-// found checks and reports a map, unless the map was reported before under another URI.
-func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
+// mapFound checks and reports a map, unless the map was reported before under another
+// URI.
+func (s *search) mapFound(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
 	m := doc.m
 	f := Found{URI: l.uri, Way: l.way, Page: l.page, Depth: l.depth, Record: getRecord(l.uri), Map: m}
 	if len(resp.Redirects) > 0 {
 		if other, ok := s.seen[withoutFragment(resp.URL)]; ok && other != t {
 			t.kind, t.m, t.whole = other.kind, other.m, other.whole
-			return s.again(l, other)
+			return s.revisit(l, other)
 		}
 		f.URI = resp.URL
 		s.seen[withoutFragment(resp.URL)] = t
@@ -332,7 +323,7 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	if self := selfOfRecord(m, resp.URL); self != "" {
 		if other, ok := s.seen[self]; ok && other.m != nil {
 			t.kind, t.m, t.whole = other.kind, other.m, other.whole
-			return s.again(l, other)
+			return s.revisit(l, other)
 		}
 		s.seen[self] = t
 	}
@@ -358,13 +349,13 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 			return &stopError{err}
 		}
 	}
-	s.others(l, m)
+	s.pushOtherMaps(l, m)
 	return nil
 }
 
 // selfOfRecord returns the URI that a map in an OAI-PMH record states for itself. It
-// returns "" if that URI is not of the same origin as the record, since otherwise a
-// record could pretend to be a map of another site.
+// returns "" if the URI is of another origin than the record: otherwise a record could
+// pretend to be a map of another site.
 func selfOfRecord(m *Map, at string) string {
 	if !m.Wrapped || m.Self == "" {
 		return ""
@@ -380,9 +371,9 @@ func selfOfRecord(m *Map, at string) string {
 	return withoutFragment(self.String())
 }
 
-// others queues the other maps that a map mentions: further maps of its Aggregation, and
-// maps of Aggregations that it aggregates.
-func (s *search) others(l *lead, m *Map) {
+// pushOtherMaps queues the URIs of further maps of the Aggregation, and of maps of
+// Aggregations inside it.
+func (s *search) pushOtherMaps(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
 		named = append(named, m.Resources[i].Maps...)
@@ -392,7 +383,8 @@ func (s *search) others(l *lead, m *Map) {
 	}
 }
 
-// push queues a new lead, the second parameter, which was found at the target of l.
+// push queues the lead next, which was found in the target of l. It counts a lead that is
+// too deep or needs too much memory, and drops it.
 func (s *search) push(l *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
 	next.depth = l.depth + 1
@@ -404,58 +396,57 @@ func (s *search) push(l *lead, next lead) {
 	case !isHTTP(next.uri):
 	case next.depth > cmp.Or(max(s.f.Depth, 0), defaultDepth):
 		s.rep.TooFar++
-	case s.room < next.size():
+	case s.freeBytes < next.size():
 		s.rep.Cut = true
 	default:
-		s.room -= next.size()
+		s.freeBytes -= next.size()
 		s.queue = append(s.queue, next)
 	}
 }
 
-// follow queues the leads (URIs that may lead to maps) in a document that is not itself a
-// map.
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
 		return s.repository(ctx, l)
-	case doc.kind == kindPage && l.goal == toMap && !l.maybe:
+	case doc.kind == kindPage && l.goal == toMap && !l.optional:
 		return s.pageAtMap(l)
 	case l.goal == toMap:
 		return fmt.Errorf("read %q: %w", l.uri, ErrNotMap)
 	case l.goal == toListing && doc.kind == kindPage:
 		return fmt.Errorf("read %q: expected a feed or a Sitemap, found an HTML page", l.uri)
 	}
-	onward := 0
+	promising := 0
 	for _, next := range doc.leads {
 		if doc.kind == kindSitemap && next.goal == toListing {
 			next.site = l.site
 		}
-		if !next.maybe {
-			onward++
+		if !next.optional {
+			promising++
 		}
 		s.push(l, next)
 	}
-	s.ended(l, doc, onward)
+	s.checkPromise(l, doc, promising)
 	return nil
 }
 
-// ended reports a problem if a link promises that its target leads to a map, but the
-// document does not. onward is the number of links in the document that promise a map or
-// a way to one.
-func (s *search) ended(l *lead, doc *answer, onward int) {
+// checkPromise reports a problem if a link promises a way to a map, but its target has
+// none. promising is the number of links in the target that promise a map or a way to a
+// map.
+func (s *search) checkPromise(l *lead, doc *answer, promising int) {
 	switch {
-	case l.goal == toAggregation && !l.maybe && onward == 0:
+	case l.goal == toAggregation && !l.optional && promising == 0:
 		s.tell(l.problem(ruleBeforeUse, "the link leads to an Aggregation, but the Aggregation leads to no Resource Map"))
 	case l.goal != toPage || l.way == WayGiven:
-	case onward == 0:
+	case promising == 0:
 		s.tell(l.problem(ruleIndirect, "the page %q, which is linked with rel=%q, has no link to a map or to another page", l.uri, relIndirect))
 	case doc.kind == kindPage && l.mime != "text/html" && l.mime != "application/xhtml+xml":
 		s.tell(l.problem(ruleIndirect, "the link to the page has type=%q; expected type=\"text/html\"", l.mime))
 	}
 }
 
-// conflated checks that the URI of a map does not also return an HTML page (ORE alpha
-// §5.2), and returns the problems. For the URI of an Aggregation this is allowed.
+// conflated requests the URI of a map as HTML, and returns a problem if there is a page:
+// the URI must only return the map (ORE alpha §5.2). The URI of an Aggregation may return
+// both, so it is not checked.
 func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
@@ -464,14 +455,14 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	if slices.Contains(resp.Redirects, 303) {
 		found = append(found, l.problem(ruleSeeOther, "the URI answers with status 303 and leads to the map %q, which should be linked directly", resp.URL))
 	}
-	if s.pages <= 0 || s.left <= 0 {
+	if s.pages <= 0 || s.requestsLeft <= 0 {
 		return found
 	}
 	s.pages--
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
-	s.left--
+	s.requestsLeft--
 	if err != nil {
-		return found // no problem, since there is no page
+		return found // the URI has no HTML page, so there is no problem
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
@@ -483,12 +474,12 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	return append(found, l.problem(ruleOnlyMap, "a request for text/html returns an HTML page instead of the map"))
 }
 
-// robots queues the Sitemaps that the robots.txt of a host names (ORE alpha §2.2).
+// robots queues the Sitemaps in the robots.txt of a host (ORE alpha §2.2).
 func (s *search) robots(ctx context.Context, host *url.URL) {
 	origin := fetch.Origin(host)
 	from := &lead{uri: origin + "/robots.txt"}
 	resp, err := s.f.Client.Get(ctx, fetch.Request{URL: from.uri, Accept: "text/plain, */*;q=0.1", MaxBytes: maxPage})
-	s.left--
+	s.requestsLeft--
 	if err != nil {
 		return // robots.txt is optional
 	}
@@ -504,13 +495,12 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	}
 }
 
-// repository queues those records of an OAI-PMH repository that contain maps (ORE alpha
-// §2.1).
+// repository queues the records that contain maps (ORE alpha §2.1).
 func (s *search) repository(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
 	formats, err := c.Formats(ctx)
-	s.left--
+	s.requestsLeft--
 	if err != nil {
 		return fmt.Errorf("read the repository %q: %w", base, err)
 	}
@@ -533,8 +523,8 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 	return nil
 }
 
-// repositoryOf returns the base URL of an OAI-PMH repository, given the URI of any
-// request to it: the URI without the arguments of OAI-PMH.
+// repositoryOf returns the base URL of an OAI-PMH repository: the URI of a request
+// without the arguments of OAI-PMH.
 func repositoryOf(uri string) string {
 	base, query, _ := strings.Cut(uri, "?")
 	var own []string
@@ -551,7 +541,6 @@ func repositoryOf(uri string) string {
 	return base + "?" + strings.Join(own, "&")
 }
 
-// recordURI returns the URI of a GetRecord request for a record.
 func recordURI(base, prefix, identifier string) string {
 	sep := "?"
 	if strings.Contains(base, "?") {
@@ -560,8 +549,8 @@ func recordURI(base, prefix, identifier string) string {
 	return base + sep + url.Values{"verb": {"GetRecord"}, "metadataPrefix": {prefix}, "identifier": {identifier}}.Encode()
 }
 
-// isMapFormat reports whether records in a metadata format are Resource Maps, by the
-// namespace of the format or a usual prefix.
+// isMapFormat reports whether an OAI-PMH metadata format has Resource Maps. The prefix
+// decides, too, since many repositories state no namespace of ORE.
 func isMapFormat(f oaipmh.Format) bool {
 	switch f.Namespace {
 	case nsAtom, nsORE, nsOREAtom:

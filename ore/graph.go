@@ -24,8 +24,8 @@ const (
 	nsOAI     = "http://www.openarchives.org/OAI/2.0/"
 )
 
-// term is the object of a statement: a text, or a node. A node is given by its URI or, if
-// it is a blank node, by a name that begins with "_:".
+// term is the object of a statement: a text, or a node. The value of a node is its URI
+// or, for a blank node, a name that begins with "_:".
 type term struct {
 	value   string
 	literal bool
@@ -36,30 +36,28 @@ type statement struct {
 	object    term
 }
 
-// graph has the statements of a map, sorted by their subjects.
+// graph has the statements of a map by their subjects.
 type graph struct {
-	subjects []string // all subjects, in the order in which they were first added
+	subjects []string // all subjects of statements, in the order of the document
 	about    map[string][]statement
 	size     int
-	blank    int   // the number of names that anonymous has returned
-	err      error // the error for too many statements; the statements above the limit are ignored
+	blank    int   // number of blank nodes to which the method anonymous gave names
+	err      error // ErrTooLarge if the map has more than maxStatements
 }
 
 func newGraph() *graph { return &graph{about: map[string][]statement{}} }
 
-// anonymous returns a new name for a blank node. The name has a space in it, so that no
-// name in a document can be equal to it.
+// anonymous returns a new name for a blank node. The name contains a space, which names
+// in documents cannot contain, so they never clash.
 func (g *graph) anonymous() string {
 	g.blank++
 	return fmt.Sprintf("_: %d", g.blank)
 }
 
-// add adds a statement whose object is a node.
 func (g *graph) add(subject, predicate, node string) {
 	g.state(subject, statement{predicate, term{value: node}})
 }
 
-// literal adds a statement whose object is a text, unless the text is empty.
 func (g *graph) literal(subject, predicate, text string) {
 	if text != "" {
 		g.state(subject, statement{predicate, term{text, true}})
@@ -77,16 +75,14 @@ func (g *graph) state(subject string, s statement) {
 	g.about[subject] = append(g.about[subject], s)
 }
 
-// rename moves all statements about a blank node to the node with the given URI, and puts
-// them before other statements about that node.
+// rename moves the statements about a blank node to a node with a URI, before the
+// statements that the node has already.
 func (g *graph) rename(blank, uri string) {
 	g.subjects = append(g.subjects, uri)
 	g.about[uri] = append(g.about[blank], g.about[uri]...)
 	delete(g.about, blank)
 }
 
-// nodes returns the nodes that are objects in statements with the given subject and
-// predicate.
 func (g *graph) nodes(subject, predicate string) []string {
 	var found []string
 	for _, s := range g.about[subject] {
@@ -97,8 +93,7 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns a value of the subject that is not empty. It tries the predicates in their
-// order, and returns the first value that it finds.
+// text returns the first value that is not empty. It tries the predicates in their order.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -114,14 +109,14 @@ func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
 
 func isURI(node string) bool { return node != "" && !isBlank(node) }
 
-// moment returns a time that is stated about the subject by a term of Dublin Core. local
-// is the name of the term, without its namespace.
+// moment returns the time in a term of Dublin Core. The parameter local is the name of
+// the term, such as "modified".
 func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
 }
 
-// datetime parses a time in the map. It returns zero if the text is empty or invalid,
-// and adds a notice about an invalid text.
+// datetime returns zero for an empty or invalid text, and adds a notice about an invalid
+// text.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -134,19 +129,18 @@ func (m *Map) datetime(text string) resourcesync.Datetime {
 	return d
 }
 
-// types returns the URIs of the types of a node.
 func (g *graph) types(node string) []string {
 	var types []string
 	for _, t := range g.nodes(node, nsRDF+"type") {
 		if isURI(t) {
-			types = once(types, t)
+			types = appendOnce(types, t)
 		}
 	}
 	return types
 }
 
-// creators returns the names of the creators of a subject, or the URIs of those without
-// a name.
+// creators returns the names of the creators. A creator without a name is named by the
+// URI.
 func (g *graph) creators(subject string) []string {
 	var names []string
 	for _, s := range g.about[subject] {
@@ -160,15 +154,14 @@ func (g *graph) creators(subject string) []string {
 			}
 		}
 		if name != "" && !isBlank(name) {
-			names = once(names, name)
+			names = appendOnce(names, name)
 		}
 	}
 	return names
 }
 
-// fill sets the fields of a Map by the statements. uri is the URL from which the map was
-// read, and self is the node of the map; "" if there is none. aggregation is the node of
-// the Aggregation.
+// fill sets the fields of a Map by the statements. The map was read from the URL uri. The
+// node self is the map; "" if no node is.
 func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	if g.err != nil {
 		return g.err
@@ -205,13 +198,12 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Maps = g.maps(m, uri)
 }
 
-// maps returns the URIs of the maps that describe a node, except that of the map m
-// itself.
+// maps returns the URIs of other maps that describe a node.
 func (g *graph) maps(m *Map, node string) []string {
 	var uris []string
 	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {
 		if isURI(uri) && uri != m.URI {
-			uris = once(uris, uri)
+			uris = appendOnce(uris, uri)
 		}
 	}
 	return uris
@@ -231,9 +223,8 @@ func (g *graph) resource(m *Map, uri string) Resource {
 	return r
 }
 
-// described returns the node of a map and the node of the Aggregation that it describes.
-// If the document has several maps, it chooses the one with the given URI, or else the
-// first.
+// described returns the node of a map and the node of its Aggregation. If the document
+// has several maps, it prefers the map with the given URI to the first one.
 func (g *graph) described(uri string) (self, aggregation string) {
 	for _, s := range g.subjects {
 		for _, a := range g.nodes(s, nsORE+"describes") {
@@ -264,8 +255,7 @@ func (g *graph) described(uri string) (self, aggregation string) {
 
 func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
 
-// aggregated returns the URIs of the aggregated resources, from statements with
-// ore:aggregates and ore:isAggregatedBy.
+// aggregated returns the URIs in ore:aggregates, and the subjects of ore:isAggregatedBy.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -286,12 +276,11 @@ func (g *graph) aggregated(aggregation string) []string {
 	return found
 }
 
-// maxNames is the largest number of types, creators or maps of one node that are
-// stored.
+// maxNames is the largest number of types, creators or maps that are stored of one node.
 const maxNames = 100
 
-// once appends s to a list unless the list contains it or has maxNames elements.
-func once(list []string, s string) []string {
+// appendOnce drops s if the list has maxNames elements.
+func appendOnce(list []string, s string) []string {
 	if len(list) >= maxNames || slices.Contains(list, s) {
 		return list
 	}

@@ -14,14 +14,12 @@ import (
 	"github.com/piprate/json-gold/ld"
 )
 
-// contextJSON is our version of the JSON-LD context of ORE: the terms of ORE, Dublin
-// Core and FOAF that occur in maps. It is used instead of the context on the web, which
-// is never fetched.
+// contextJSON is our version of the JSON-LD context of ORE, with the terms of ORE, Dublin
+// Core and FOAF that occur in maps. The original on the web is never fetched.
 //
 //go:embed context.json
 var contextJSON []byte
 
-// contextURIs are the URIs by which maps refer to the JSON-LD context of ORE.
 var contextURIs = map[string]bool{
 	"https://w3id.org/ore/context": true, "http://w3id.org/ore/context": true,
 	"https://w3id.org/ore/context/": true, "http://w3id.org/ore/context/": true,
@@ -33,14 +31,16 @@ const (
 	maxContexts = 100     // largest number of contexts in one document
 	maxTerms    = 2_000   // largest number of terms in the contexts of one document
 	maxValues   = 500_000 // largest number of objects, lists and values in one document
-	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; a document at this limit takes seconds to expand
+	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; at this limit, expanding a document takes seconds
 	maxRemote   = 8       // largest number of contexts that are loaded for one document
 )
 
-// Loader loads the JSON-LD context at a URI. If it fails, the map cannot be read.
+// Loader loads the JSON-LD context at a URI. If it returns an error, the map cannot be
+// read.
 type Loader func(uri string) ([]byte, error)
 
-// contexts loads the contexts of a map for the library json-gold.
+// contexts loads the JSON-LD contexts of a map, of which it counts the number and the
+// size.
 type contexts struct {
 	load Loader
 	left int
@@ -67,7 +67,7 @@ func (c *contexts) LoadDocument(uri string) (*ld.RemoteDocument, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the context %q: %w", uri, err)
 	}
-	if err := c.size.of(doc, 0, false); err != nil {
+	if err := c.size.count(doc, 0, false); err != nil {
 		return nil, err
 	}
 	return &ld.RemoteDocument{DocumentURL: uri, Document: doc}, nil
@@ -86,19 +86,19 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure counts what makes it expensive to expand a document. The library processes a
-// context again for each object to which the context applies. A context inside the
+// measure counts what makes it slow to expand a document. The library json-gold processes
+// a context again for each object to which the context applies. A context inside the
 // definition of a term (JSON-LD 1.1 §4.1.8) may apply to all objects.
 type measure struct{ contexts, scoped, terms, values int }
 
-func (m *measure) of(v any, depth int, inContext bool) error {
+func (m *measure) count(v any, depth int, inContext bool) error {
 	if m.values++; m.values > maxValues || depth > maxDepth {
 		return fmt.Errorf("%w: the JSON has more than %d values, or values nested deeper than %d", ErrTooLarge, maxValues, maxDepth)
 	}
 	switch v := v.(type) {
 	case []any:
 		for _, x := range v {
-			if err := m.of(x, depth+1, inContext); err != nil {
+			if err := m.count(x, depth+1, inContext); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func (m *measure) of(v any, depth int, inContext bool) error {
 					m.scoped++
 				}
 			}
-			if err := m.of(x, depth+1, inContext || k == "@context"); err != nil {
+			if err := m.count(x, depth+1, inContext || k == "@context"); err != nil {
 				return err
 			}
 		}
@@ -127,7 +127,6 @@ func (m *measure) of(v any, depth int, inContext bool) error {
 	return nil
 }
 
-// readJSON reads a map in JSON-LD.
 func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	m.Format = FormatJSONLD
 	doc, err := parseJSON(text)
@@ -135,7 +134,7 @@ func readJSON(text []byte, m *Map, uri string, load Loader) error {
 		return notMap("no JSON: %v", err)
 	}
 	c := &contexts{load: load, left: maxRemote}
-	if err := c.size.of(doc, 0, false); err != nil {
+	if err := c.size.count(doc, 0, false); err != nil {
 		return err
 	}
 	if c.size.contexts == 0 && !bytes.Contains(text, []byte(nsORE)) {
@@ -149,17 +148,16 @@ func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	return g.fill(m, uri, self, aggregation)
 }
 
-// jsonGraph returns the statements of a JSON-LD document.
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = notMap("the JSON-LD cannot be expanded: %v", p) // the library may panic on untrusted input
+			err = notMap("the JSON-LD cannot be expanded: %v", p) // json-gold may panic on untrusted input
 		}
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	// The document is only expanded. The library could also convert it to RDF, but in
-	// quadratic time: it compares each value of a property with all others.
+	// json-gold could also convert the document to RDF, but in quadratic time: it compares
+	// each value of a property with all others.
 	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
@@ -173,9 +171,8 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	return e.graph, nil
 }
 
-// expanded converts expanded JSON-LD (JSON-LD API §5.1) to statements. It puts the
-// statements of all graphs in the document together, and treats each element of a list as
-// a separate value.
+// expanded converts expanded JSON-LD (JSON-LD API §5.1) to statements. It merges all
+// graphs of the document, and makes one statement for each element of a list.
 type expanded struct{ *graph }
 
 // node adds the statements about a node, and returns the URI or blank name of the node.
@@ -203,9 +200,9 @@ func (e expanded) node(node map[string]any) string {
 	return id
 }
 
-// values adds the values of one property of a node, and what is stated about these
-// values. It adds no statement with the properties @graph and @included, which only
-// contain nodes.
+// values adds the values of one property, and the statements about nodes in them. The
+// properties @graph and @included only contain nodes, so they give no statement with the
+// property itself.
 func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
@@ -224,8 +221,7 @@ func (e expanded) values(id, property string, values []any) {
 	}
 }
 
-// reverse adds the statements that are written backwards, under @reverse: in them the
-// node with the given id is the object.
+// reverse adds the statements under @reverse, whose object is the node with the given id.
 func (e expanded) reverse(id string, properties any) {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {
@@ -238,7 +234,8 @@ func (e expanded) reverse(id string, properties any) {
 	}
 }
 
-// jsonError returns the cause inside an error of json-gold.
+// jsonError returns the cause inside an error of json-gold, so that errors.Is finds
+// errors of our Loader.
 func jsonError(err error) error {
 	var le *ld.JsonLdError
 	if errors.As(err, &le) {

@@ -13,15 +13,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Listing presents the aggregated resources of Resource Maps as a Source with one set. It
-// consists of three documents: a Source Description at the URI of the search, a
-// Capability List and a Resource List. A Client that has the Listing as its cache
-// ([fetch.Client.WithCache]) reads these documents without sending a request. So a
-// program that reads Sources can also read maps. It fetches the resources as usual.
+// Listing presents the aggregated resources of Resource Maps as a Source with one set,
+// so that a program that reads Sources can also read maps. It has three documents: a
+// Source Description at the URI of the search, a Capability List and a Resource List. A
+// Client that has the Listing as its cache ([fetch.Client.WithCache]) reads them without
+// a request.
 //
-// The time of the Resource List is the start of the search. Each entry has the URI, the
-// time of modification and the media type, which maps state reliably. It has no length,
-// since the length in Atom is only a hint (RFC 4287 §4.2.7.6).
+// The "at" attribute of the Resource List is the start of the search. An entry has the
+// time of modification and the media type, if the map states them. It has no length,
+// because a length in Atom is only a hint (RFC 4287 §4.2.7.6).
 type Listing struct {
 	URI  string // URI of the Source Description
 	Maps []string
@@ -33,16 +33,16 @@ type Listing struct {
 	documents map[string][]byte
 }
 
-// maxListed is the largest number of resources in a Listing. They fit into two Resource
+// maxListed is the largest number of resources in a Listing, which then has two Resource
 // Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
-// IncompleteError means that maps may be missing, because a document could not be read
-// or a limit was reached. Then there is no Listing, since an incomplete one could cause
-// wrong deletions.
+// IncompleteError means that maps may be missing, because a document could not be read or
+// the search reached a limit. There is no Listing then: a reader would delete the
+// resources that it lacks.
 type IncompleteError struct {
 	URI string // the document that could not be read; "" if the search reached a limit
-	Err error  // the reason why the document could not be read
+	Err error  // the error of reading the document
 }
 
 // Error says which document could not be read, or that a limit was reached.
@@ -104,16 +104,15 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	return l, l.write(c.listed(), at)
 }
 
-// collector collects the entries of a Listing.
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // the index in list of the entry with a URI
+	entries   map[string]int // index in the field list, by URI
 	described map[string]bool
 	skipped   int64
 }
 
-// add adds the resources of a map. If maps state different times for a resource, the
-// latest one is used.
+// add adds the resources of a map. If several maps state a time for a resource, the
+// latest time counts.
 func (c *collector) add(m *Map) error {
 	c.described[withoutFragment(m.Aggregation.URI)] = true
 	c.described[m.Aggregation.URI] = true
@@ -144,7 +143,7 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// listed returns the entries, without Aggregations that have a map.
+// listed omits Aggregations that have a map, because they are no documents.
 func (c *collector) listed() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {
@@ -155,26 +154,24 @@ func (c *collector) listed() []resourcesync.Entry {
 	return kept
 }
 
-// beside returns the URI for a document of the Listing: the URI of the search with an
-// additional argument that contains the given name. No server ever gets a request for
-// this URI.
-func (l *Listing) beside(name string) string {
+// documentURI returns the URI of the search with an additional argument. No server gets a
+// request for this URI, which only serves to look up a document of the Listing.
+func (l *Listing) documentURI(name string) string {
 	if strings.Contains(l.URI, "?") {
 		return l.URI + "&instep=" + name
 	}
 	return l.URI + "?instep=" + name
 }
 
-// listedDocument is a document of a Listing before it is encoded.
+// listedDocument is a document of a Listing, before it is encoded as XML.
 type listedDocument struct {
 	uri     string
 	header  resourcesync.Header
 	entries []resourcesync.Entry
 }
 
-// write encodes the documents of the Listing.
 func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) error {
-	capabilities := l.beside("capabilitylist")
+	capabilities := l.documentURI("capabilitylist")
 	lists := l.lists(entries, at, capabilities)
 	all := append([]listedDocument{
 		{l.URI, headerOf(resourcesync.CapabilityDescription), entryOf(capabilities, resourcesync.CapabilityCapabilityList)},
@@ -191,10 +188,10 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	return nil
 }
 
-// lists returns the Resource List or, if there are too many entries for one, an index and
-// several Resource Lists.
+// lists returns a Resource List, or an index and several Resource Lists if there are more
+// than MaxEntries entries.
 func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
-	uri := l.beside("resourcelist")
+	uri := l.documentURI("resourcelist")
 	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))
 	head.At = at
 	if len(entries) <= resourcesync.MaxEntries {
@@ -205,7 +202,7 @@ func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, 
 	head.Links = append(slices.Clone(head.Links), link(resourcesync.RelIndex, uri))
 	var parts []listedDocument
 	for some := range slices.Chunk(entries, resourcesync.MaxEntries) {
-		part := listedDocument{l.beside(fmt.Sprintf("resourcelist-%d", len(parts)+1)), head, some}
+		part := listedDocument{l.documentURI(fmt.Sprintf("resourcelist-%d", len(parts)+1)), head, some}
 		named := entryOf(part.uri, resourcesync.CapabilityResourceList)
 		named[0].At = at
 		index.entries = append(index.entries, named...)
@@ -224,7 +221,8 @@ func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
 	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
-// encoded returns a document as XML. It omits media types that cannot be written.
+// encoded omits a media type that the Encoder refuses, since media types of maps are only
+// hints.
 func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
 	var b bytes.Buffer
 	e, err := resourcesync.NewEncoder(&b, h)
@@ -249,8 +247,8 @@ func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error
 
 var _ fetch.Cache = (*Listing)(nil)
 
-// Load implements [fetch.Cache]. It returns an error for URIs that are not documents of
-// the Listing, so that no document is requested from a server.
+// Load implements [fetch.Cache]. For any other URI than those of the documents of the
+// Listing, it returns an error, so that the Client sends no request.
 func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	text, ok := l.documents[uri]
 	if !ok {

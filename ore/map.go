@@ -37,8 +37,8 @@ func (f Format) MediaType() string {
 // Map is a Resource Map (ORE model §4): a document that describes one Aggregation. A
 // field is zero if the document does not state it.
 type Map struct {
-	URI    string // the URI of the map (URI-R): the one that the map states in Self, or else the URL from which it was read
-	Self   string // URI that the map states for itself: its self link, or the subject of ore:describes; "" if it states none
+	URI    string // the URI of the map (URI-R): Self or, if Self is empty, the URL from which the map was read
+	Self   string // the URI that the map states for itself, as its self link or as subject of ore:describes; may be ""
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
 
@@ -53,9 +53,9 @@ type Map struct {
 	Rights            string
 
 	Aggregation Aggregation
-	Resources   []Resource // aggregated resources in document order, each URI once
+	Resources   []Resource // aggregated resources in the order of the document, each URI once
 
-	// Notices are messages about oddities of the map that were ignored.
+	// Notices describe invalid parts of the map that were ignored.
 	Notices []string
 }
 
@@ -81,10 +81,10 @@ type Resource struct {
 	Maps      []string // if the resource is an Aggregation, URIs of the Resource Maps that describe it
 }
 
-// Limits are limits for reading a map. For a limit that is zero, the default applies.
+// Limits bound the size of a map that is read. Zero means the default.
 type Limits struct {
-	Bytes     int64 // largest document in bytes; default 64 MiB, for JSON-LD always at most 4 MiB
-	Resources int   // largest number of aggregated resources; default 100,000
+	Bytes     int64 // largest map in bytes; the default is 64 MiB; for JSON-LD the limit is never above 4 MiB
+	Resources int   // largest number of aggregated resources; the default is 100,000
 }
 
 const (
@@ -92,7 +92,7 @@ const (
 	maxJSON       = 4 << 20
 	maxResources  = 100_000
 	maxStatements = 1_000_000 // largest number of RDF statements in one map
-	maxDepth      = 100       // largest depth of nested elements or objects
+	maxDepth      = 100       // deepest nesting of XML elements or JSON values
 	maxNotices    = 20
 )
 
@@ -115,7 +115,7 @@ func (m *Map) notice(format string, args ...any) {
 	}
 }
 
-// clip truncates a message, which may quote a long text of a document.
+// clip shortens a message, which may quote a long text of the map.
 func clip(s string) string {
 	const most = 1_000
 	if len(s) <= most {
@@ -124,8 +124,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief returns a short form of the map, of limited size. It has what is needed to check
-// other leads to the map. whole reports whether it still has all aggregated resources.
+// brief returns a small copy of the map, for checks of further links to the map. If the
+// map has too many aggregated resources for that, the copy has none and whole is false.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -141,10 +141,10 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep removes an aggregated resource that is listed twice, or that is the Aggregation or
-// the map itself. It returns an error if too many resources remain, or if a URI is too
-// long.
-func (m *Map) keep(l Limits) error {
+// checkResources removes repeated aggregated resources, those with a URI above the limit,
+// the map and the Aggregation. It returns an error if too many resources remain, or if
+// the URI of the map or of the Aggregation is too long.
+func (m *Map) checkResources(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {
 			return fmt.Errorf("%w: the map has a URI of %d bytes", ErrTooLarge, len(uri))

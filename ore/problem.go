@@ -13,7 +13,7 @@ import (
 type Problem struct {
 	Rule    string // id of the rule, as in package lint
 	URI     string // the document
-	Line    int    // line in the document, from 1; 0 if the problem has none
+	Line    int    // line of the document, from 1; 0 if the problem is not in a line
 	Entry   string // URI in the document that the problem is about; "" for the whole document
 	Message string // description of the problem
 }
@@ -48,20 +48,19 @@ const (
 	ruleNegotiated    = "ore-no-conneg-conflation"
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
-	mostProblems      = 100 // largest number of problems that are reported for one rule in one document
+	mostProblems      = 100 // most problems that are reported for one rule in one document
 )
 
-// problem returns a problem about a lead. Its position is that of the lead in the
-// document with the lead.
+// problem returns a problem at the link in the document that has the link.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
-// identification has the rules by which one kind of list identifies a map: a table in ORE
-// alpha §2. A field for a rule is "" if the table has no such rule.
+// identification has the rules for one kind of list of maps: how entries must name a map
+// (the tables of ORE alpha §2). A rule is "" if the list has no such rule.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // the names, for messages, of the URI and of the time in the list
+	what, when                            string // the names of the URI and of the time of an entry, for messages
 }
 
 var tables = map[Way]identification{
@@ -71,8 +70,8 @@ var tables = map[Way]identification{
 	WayOAIPMH:  {idNotSelf: ruleOAIIdentifier, idNotID: ruleOAIIdentifier, time: ruleOAIDatestamp, when: "datestamp"},
 }
 
-// check compares what a lead states about a map with the map itself, and returns the
-// contradictions.
+// check returns the contradictions between a map and the link or the entry of a list that
+// leads to the map.
 func (l *lead) check(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) {
@@ -84,7 +83,7 @@ func (l *lead) check(m *Map) []Problem {
 	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
 	gateway := getRecord(l.uri) != ""
 	switch {
-	case gateway: // not compared, since a map does not know by which gateway it can be requested
+	case gateway: // a map does not state the URL at which a gateway returns the map, so this URL is not compared
 	case m.Self == "":
 		tell(t.self, "the map %q has no self link, which %s should be equal to", l.uri, t.what)
 	case m.Self != l.uri:
@@ -105,8 +104,8 @@ func (l *lead) check(m *Map) []Problem {
 	return append(found, l.checkLink(m)...)
 }
 
-// checkTime returns a problem if a list states another time for a map than the map
-// itself. If one time is less precise, only its precision is compared.
+// checkTime returns a problem if a list and a map state different times of the last
+// change. Times of different precision are compared at the lower one.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
 		return nil
@@ -123,7 +122,6 @@ func (l *lead) checkTime(m *Map, t identification) *Problem {
 	return nil
 }
 
-// time parses the time that a list of maps states for this map.
 func (l *lead) time() (resourcesync.Datetime, error) {
 	if l.way != WayRSS {
 		return resourcesync.ParseDatetime(strings.TrimSpace(l.updated))
@@ -135,8 +133,8 @@ func (l *lead) time() (resourcesync.Datetime, error) {
 	return resourcesync.DatetimeOf(t), nil
 }
 
-// checkLink compares what a link states about a map with the map itself, and returns the
-// contradictions.
+// checkLink returns the contradictions between a map and the attributes of a link to the
+// map.
 func (l *lead) checkLink(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) { found = append(found, l.problem(rule, format, args...)) }
@@ -154,7 +152,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	return found
 }
 
-// checkCite returns a problem if a page names the map in a way that the rules discourage.
+// checkCite returns a problem if a page names a map in a discouraged way.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
@@ -165,8 +163,8 @@ func (l *lead) checkCite() (Problem, bool) {
 	return Problem{}, false
 }
 
-// inScope reports whether a Sitemap at base may list uri: the scheme and host are those
-// of the Sitemap, and the path is below the directory of the Sitemap (ORE alpha §2.2).
+// inScope reports whether a Sitemap at base may list uri: both have the same scheme and
+// host, and uri is in or below the directory of the Sitemap (ORE alpha §2.2).
 func inScope(base, uri string) bool {
 	b, err := url.Parse(base)
 	if err != nil || b.Host == "" {
@@ -174,7 +172,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // no problem here, since the rule is only about the directory, and another rule is about invalid URIs
+		return true // an invalid URI breaks another rule
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. Of RDF/XML it understands node and property
-// elements, property attributes, the attributes about, ID, nodeID, resource and
-// parseType, the element rdf:li, and xml:base. It ignores reification and languages.
+// rdfReader turns RDF/XML into statements. It supports node and property elements,
+// property attributes, rdf:li, xml:base and the attributes "about", "ID", "nodeID",
+// "resource" and "parseType". It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
 	depth int
 }
 
-// scope has the base URI for relative references within an element.
+// scope has the base URI of the relative references in an element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -30,8 +30,7 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns the absolute URI of a reference; the reference itself if it is
-// invalid.
+// resolve returns an invalid reference as it is.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {
@@ -55,8 +54,8 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end of the enclosing element, and returns their
-// names.
+// nodes reads node elements up to the end tag of their parent, and returns the URI or
+// blank name of each node.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -84,7 +83,8 @@ func (r *rdfReader) deeper() error {
 	return nil
 }
 
-// node reads a node element (RDF/XML §7.2.11), and returns the name of the node.
+// node reads a node element (RDF/XML §7.2.11), and returns the URI or blank name of the
+// node.
 func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	if err := r.deeper(); err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement)
 	}
 }
 
-// properties reads property elements up to the end of the enclosing element.
+// properties reads property elements up to the end tag of their parent.
 func (r *rdfReader) properties(s scope, subject string) error {
 	items := 0
 	for {
@@ -188,8 +188,8 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection reads the members of a list, and adds one statement for each of them. It
-// does not keep their order, which has no meaning in maps.
+// collection adds one statement for each member of a list, whose order has no meaning in
+// maps.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
@@ -201,8 +201,8 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the content of a property element, which is either text or node elements.
-// With asText, it reads the text and ignores all tags (rdf:parseType="Literal").
+// content reads the text or the node elements in a property element. With asText, it
+// reads only text and ignores tags (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
 	nodes := 0
@@ -238,9 +238,9 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 	}
 }
 
-// literal adds the statement of a property element that contains only text. If that text
-// is empty and the element has property attributes, the object of the statement is not
-// the text but a new blank node with these attributes.
+// literal adds the statement of a property element without child elements. The object is
+// the text. If the text is empty and the element has property attributes, the object is a
+// blank node with these attributes.
 func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
 	if strings.TrimSpace(text) != "" || !hasProperties(start) {
 		r.g.literal(subject, predicate, text)

@@ -13,15 +13,14 @@ import (
 // Reader reads Resource Maps. The zero value is usable.
 type Reader struct {
 	Limits Limits
-	// Load loads the JSON-LD contexts to which maps refer, except that of ORE,
-	// which is built in. If it is nil, maps with other contexts cannot be read.
+	// Load loads the JSON-LD contexts of maps, except the context of ORE, which is built
+	// in. If Load is nil, maps with other contexts cannot be read.
 	Load Loader
 }
 
-// Read reads the Resource Map in src, which has the URL uri. It accepts Atom, RDF/XML
-// and JSON-LD, also as the metadata of an OAI-PMH record. The error wraps ErrNotMap if
-// src is not a complete map, ErrTooLarge if the map exceeds the Limits, or the error of
-// src.
+// Read reads the Resource Map in src, which has the URL uri. It accepts Atom, RDF/XML and
+// JSON-LD, also in an OAI-PMH record. The error wraps ErrNotMap if src is not a complete
+// map, ErrTooLarge if the map exceeds the Limits, or the error of src.
 func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
 	in := &bounded{r: src, left: r.Limits.bytes()}
 	m, err := r.read(uri, in)
@@ -41,7 +40,7 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	switch first(head) {
+	switch firstByte(head) {
 	case '{', '[':
 		in.left = min(in.left, maxJSON-int64(len(head)))
 		var text []byte
@@ -56,14 +55,14 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, m.keep(r.Limits)
+	return m, m.checkResources(r.Limits)
 }
 
-// sniffed is the number of bytes by which the format is recognised.
+// sniffed is the number of bytes by which the format of a map is recognised.
 const sniffed = 4 << 10
 
-// first returns the first byte that is not white space; 0 if there is none.
-func first(head []byte) byte {
+// firstByte returns the first byte that is not white space; 0 if head has none.
+func firstByte(head []byte) byte {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
 		return 0
@@ -71,8 +70,8 @@ func first(head []byte) byte {
 	return head[0]
 }
 
-// bounded is a reader that returns ErrTooLarge if more than a number of bytes are read.
-// It remembers the first error that it has returned.
+// bounded returns ErrTooLarge if more bytes are read than allowed. It keeps its first
+// error, so that Read can tell it from an error of a parser.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -93,7 +92,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// xml reads a map in XML up to the end of the document.
 func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	d := newDecoder(src)
 	start, err := root(d)
@@ -118,7 +116,7 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	if err != nil {
 		return xmlError(err)
 	}
-	return xmlError(ended(d, inside))
+	return xmlError(readRest(d, inside))
 }
 
 // newDecoder returns a strict XML decoder that accepts only UTF-8.
@@ -133,7 +131,6 @@ func newDecoder(src io.Reader) *xml.Decoder {
 	return d
 }
 
-// root returns the start tag of the root element.
 func root(d *xml.Decoder) (xml.StartElement, error) {
 	for {
 		tok, err := d.Token()
@@ -147,8 +144,8 @@ func root(d *xml.Decoder) (xml.StartElement, error) {
 }
 
 // unwrap reads an OAI-PMH response up to the metadata of the first record (OAI-PMH §2.5).
-// It returns the start tag of the element in the metadata, and the number of elements
-// around it that are still open.
+// It returns the start tag in the metadata, and the number of elements that are open
+// around it.
 func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	open, within := 1, false
 	for {
@@ -175,10 +172,9 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	}
 }
 
-// ended reads the rest of a document, in which the given number of elements are still
-// open. It returns an error if the document is not complete, or has more than one root
-// element.
-func ended(d *xml.Decoder, open int) error {
+// readRest reads to the end of a document in which the given number of elements are open.
+// It returns an error if the document is incomplete or has a second root element.
+func readRest(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -199,7 +195,6 @@ func ended(d *xml.Decoder, open int) error {
 	}
 }
 
-// readRDF reads a map in RDF/XML.
 func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format = FormatRDFXML
 	r := rdfReader{d: d, g: newGraph()}
@@ -210,13 +205,12 @@ func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error 
 	return r.g.fill(m, uri, self, aggregation)
 }
 
-// xmlError returns an error that wraps ErrNotMap for invalid or incomplete XML, and
-// other errors unchanged.
+// xmlError makes an error for invalid or incomplete XML wrap ErrNotMap.
 func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax has the line number
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of a SyntaxError has the line number
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

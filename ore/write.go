@@ -14,9 +14,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Write writes the map in FormatAtom or FormatJSONLD, as in version 1.0. The same map
-// always gives the same bytes. URI and Aggregation.URI must be set and different, and
-// all URIs must be absolute. In Atom, a missing ID is derived from the URI.
+// Write writes the map as FormatAtom or FormatJSONLD of version 1.0. The same map always
+// gives the same bytes. URI and Aggregation.URI are required and must differ; all URIs
+// must be absolute. In Atom, a missing ID is derived from the URI.
 func (m *Map) Write(w io.Writer, f Format) error {
 	return m.WriteStream(w, f, func(yield func(*Resource, error) bool) {
 		for i := range m.Resources {
@@ -28,9 +28,9 @@ func (m *Map) Write(w io.Writer, f Format) error {
 }
 
 // WriteStream writes the map like Write, but with the given resources instead of
-// m.Resources. In Atom it needs constant memory. It iterates over the resources twice,
-// and they must be the same both times. It does not use a resource after the next one is
-// yielded. In JSON-LD it first builds the whole map in memory.
+// m.Resources. It iterates over resources twice, which must yield the same both times and
+// may reuse a Resource for the next one. Atom needs constant memory; for JSON-LD the
+// whole map is built in memory.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
@@ -47,15 +47,15 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	return fmt.Errorf("write a Resource Map: the format %q is not supported", f)
 }
 
-// atomWriter writes XML elements. After the first error, which it stores, it writes
-// nothing.
+// atomWriter writes XML elements. It stores the first error, and writes nothing after
+// that.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error
 }
 
-// tag writes an element. Its attributes are given as names and values in turn; those with
-// an empty value are left out. If the text is "", the element is written without content.
+// tag writes an element. The parameter attrs has names and values of attributes in turn;
+// an attribute with an empty value is omitted.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -86,7 +86,6 @@ func (a *atomWriter) escaped(s string) {
 	}
 }
 
-// optional writes an element, unless the text is empty.
 func (a *atomWriter) optional(indent, name, text string, attrs ...string) {
 	if text != "" {
 		a.tag(indent, name, text, attrs...)
@@ -160,8 +159,7 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes what the map states about its resources and a link in Atom cannot
-// express.
+// triples writes the statements about resources that a link in Atom cannot express.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
@@ -238,8 +236,7 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes shortens types: it replaces URIs of ORE by the terms that the ORE context
-// defines for them.
+// shortTypes replaces URIs by the terms that the ORE context defines for them.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

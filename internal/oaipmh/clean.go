@@ -14,11 +14,10 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// declaration matches an XML declaration with an encoding. The name of the encoding is
-// its submatch.
+// declaration matches an XML declaration and, as its submatch, the name of the encoding.
 var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// Descriptions of the corrections that the function clean makes.
+// Corrections of responses, as texts for a Note.
 const (
 	dirtLead       = "there was text before the XML declaration"
 	dirtUTF8       = "bytes that are invalid in the encoding of the response were replaced by U+FFFD"
@@ -27,14 +26,13 @@ const (
 	dirtEntity     = "named entities of HTML were replaced by their characters"
 	dirtCharset    = "the response is in UTF-8, although its XML declaration names another encoding"
 	replacement    = "\uFFFD"
-	maxEntityBytes = 12 // longest name of an entity in bytes
+	maxEntityBytes = 12 // longest name of an entity, in bytes
 )
 
-// dirt contains the number of corrections of each kind, by their description.
+// dirt counts the corrections of a response, by their description.
 type dirt map[string]int
 
-// clean converts a response to well-encoded XML: XML 1.0 in UTF-8, with only legal
-// characters and references. It corrects illegal parts and counts the corrections in d.
+// clean converts a response to legal XML 1.0 in UTF-8, and counts its corrections in d.
 // The result shares no memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
@@ -45,7 +43,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // removes the XML declaration, because the encoding that it names is no longer the actual one
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the XML declaration is removed, because the text is now UTF-8
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -53,7 +51,6 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 	return c.out, nil
 }
 
-// toUTF8 converts a response to UTF-8.
 func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
@@ -69,7 +66,7 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case "utf-8", "utf8", "us-ascii", "ascii":
 		return raw, nil
 	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
-		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // the text is UTF-8, although the declaration names another encoding
+		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // valid UTF-8 with multibyte characters is hardly ever meant as ISO-8859-1
 			d[dirtCharset]++
 			return raw, nil
 		}
@@ -79,12 +76,11 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	}
 }
 
-// cleaner copies a text and corrects its illegal parts.
 type cleaner struct {
 	text []byte
 	out  []byte
-	i    int    // number of bytes of text that have been copied
-	end  string // the end of the section that is being copied, if & is not a reference there: "]]>", "-->" or "?>"; otherwise ""
+	i    int    // offset in the text of the next byte to copy
+	end  string // "]]>", "-->" or "?>" in a section where & begins no reference; "" outside of such sections
 	dirt dirt
 }
 
@@ -101,7 +97,7 @@ func (c *cleaner) run() {
 	}
 }
 
-// isPlain says for each value of a byte whether it can be copied without a check.
+// isPlain says which bytes are copied without a check.
 var isPlain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
@@ -109,7 +105,6 @@ var isPlain = func() (t [256]bool) {
 	return t
 }()
 
-// special copies or replaces one character that needs a check.
 func (c *cleaner) special() {
 	switch b := c.text[c.i]; {
 	case b == '<' && c.end == "":
@@ -135,15 +130,15 @@ func (c *cleaner) copy(n int) {
 	c.i += n
 }
 
-// replace writes a text in place of the next n bytes, and counts the correction.
+// replace writes a text in place of the next n bytes, and counts the correction why.
 func (c *cleaner) replace(n int, text, why string) {
 	c.out = append(c.out, text...)
 	c.i += n
 	c.dirt[why]++
 }
 
-// open copies the character <. If a section begins there in which & is not a reference,
-// it records the end of that section.
+// open copies the character <. In a CDATA section, a comment or a processing instruction,
+// which may begin there, the character & needs no correction.
 func (c *cleaner) open() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {
@@ -167,12 +162,11 @@ func (c *cleaner) rune() {
 	}
 }
 
-// isChar reports whether XML 1.0 allows the character (production 2).
+// isChar reports whether XML 1.0 allows the character r (production 2).
 func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000 && r <= 0x10ffff
 }
 
-// reference copies a valid reference, and replaces an invalid one.
 func (c *cleaner) reference() {
 	rest := c.text[c.i+1 : min(len(c.text), c.i+2+maxEntityBytes)]
 	end := bytes.IndexByte(rest, ';')
@@ -202,8 +196,7 @@ func (c *cleaner) reference() {
 	c.replace(1, "&amp;", dirtAmpersand)
 }
 
-// parseCharacter returns the character for the decimal or hexadecimal number in a
-// character reference.
+// parseCharacter parses the number in a character reference, such as 228 or xe4.
 func parseCharacter(text string) (rune, error) {
 	base := 10
 	if hex, ok := strings.CutPrefix(text, "x"); ok {

@@ -20,12 +20,12 @@ import (
 type Client struct {
 	Fetch     *fetch.Client
 	BaseURL   string // base URL of the repository; may contain a query
-	MaxAnswer int64  // the largest response in bytes; 0 means the value of the constant MaxAnswer
+	MaxAnswer int64  // largest response in bytes; 0 means the constant MaxAnswer
 	// Observe is called for each fault of the repository that was tolerated; may be
 	// nil.
 	Observe func(Note)
 
-	wire bytes.Buffer // the bytes of the response that is being read, after decompression
+	wire bytes.Buffer // the current response, decompressed
 }
 
 // Selection says which records to request (§2.7). Prefix is required.
@@ -45,7 +45,8 @@ func (s Selection) values(days bool) url.Values {
 	return v
 }
 
-// ErrAnswer means that a response is not an OAI-PMH response, or cannot be used.
+// ErrAnswer means that a response is not an OAI-PMH response, or has a fault that cannot
+// be tolerated.
 var ErrAnswer = errors.New("not a usable OAI-PMH response")
 
 // Identify requests the description of the repository (§4.2).
@@ -70,8 +71,8 @@ func (c *Client) Formats(ctx context.Context) ([]Format, error) {
 	return p.formats, nil
 }
 
-// Record requests one record (§4.1). The error is IDDoesNotExist if the repository
-// does not have it.
+// Record requests one record (§4.1). If the repository does not have the record, the
+// error is IDDoesNotExist.
 func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record, error) {
 	p, err := c.ask(ctx, VerbRecord, url.Values{"identifier": {identifier}, "metadataPrefix": {prefix}})
 	switch {
@@ -85,15 +86,15 @@ func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record,
 	return p.Records[0], nil
 }
 
-// Records yields the records of a selection (§4.5). If an error comes with an
-// identifier, only that record cannot be used, and the list continues. Any other error
+// Records yields the records of a selection (§4.5). If an error comes with the identifier
+// of a record, only that record cannot be used, and the list continues. Any other error
 // ends the list. A record is valid until the next one is yielded.
 func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, error] {
 	return c.list(ctx, VerbRecords, s)
 }
 
-// Headers yields only the headers of the records of a selection (§4.3). Its errors are
-// like those of Records.
+// Headers yields the headers of the records of a selection (§4.3). Its errors are those
+// of Records.
 func (c *Client) Headers(ctx context.Context, s Selection) iter.Seq2[Header, error] {
 	return func(yield func(Header, error) bool) {
 		for r, err := range c.list(ctx, VerbIdentifiers, s) {
@@ -125,9 +126,9 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 	}
 }
 
-// pages yields the responses that make up a list. If there is a resumption token, the
-// first request has that token; otherwise it has the given arguments. The error
-// NoRecordsMatch counts as an empty list. Any other error ends the list.
+// pages yields the responses of a list. The first request has the given token or, if
+// token is "", the arguments in first. The error NoRecordsMatch of the repository is an
+// empty list. Any other error ends the list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
@@ -141,7 +142,7 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 				p.Token, err = "", nil
 			}
 			if err == nil {
-				err = g.take(p)
+				err = g.check(p)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -155,8 +156,8 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 	}
 }
 
-// ask sends a request with a verb and arguments, and reads the response. If the
-// response is a protocol error, it returns both the Page and the error.
+// ask sends a request and passes the faults of the response to Observe. For a protocol
+// error it returns both the Page and the error.
 func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
 	at, err := c.requestURL(verb, args)
 	if err != nil {
@@ -174,8 +175,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// page requests the given URL and reads the response. If the response is a protocol
-// error, it returns both the Page and the error.
+// page sends a request. For a protocol error it returns both the Page and the error.
 func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)
@@ -189,7 +189,8 @@ func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) 
 	return p, err
 }
 
-// requestURL returns the base URL with the verb and the arguments of a request.
+// requestURL keeps the arguments in the query of the base URL, and adds those of the
+// request.
 func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	u, err := fetch.Parse(c.BaseURL)
 	if err != nil {
@@ -206,10 +207,10 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	return u.String(), nil
 }
 
-// accept is the Accept header field of all requests.
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load requests the given URL and returns the response, corrected to legal XML.
+// load requests a URL, again after temporary errors, and corrects the response to legal
+// XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	most := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
 	for failed := 1; ; failed++ {
@@ -234,8 +235,7 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	return text, nil
 }
 
-// transfer requests the given URL, decompresses the response and stores it in the field
-// wire.
+// transfer stores the decompressed response in the field wire.
 func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	c.wire.Reset()
 	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})

@@ -1,11 +1,11 @@
-// Package oaipmh has both sides of the Open Archives Initiative Protocol for Metadata
-// Harvesting, version 2.0: [Client] sends requests to a repository, and [Handler]
-// answers requests as a repository.
+// Package oaipmh implements the Open Archives Initiative Protocol for Metadata
+// Harvesting, version 2.0. A [Client] sends requests to a repository. A [Handler] answers
+// requests, as a repository does.
 //
-// A Client reads a response completely, within limits, before it returns a part of it.
-// It tolerates faults of real servers if the meaning is clear, and reports each as a
-// [Note]. [Client.Harvest] reads a list to its end. It can continue from any [Position]
-// in a later process. If resumption tokens fail or form a loop, it divides the list by
+// A Client reads a whole response, within limits, before it returns a part of it. It
+// tolerates faults of real servers if the meaning is clear, and reports each as a [Note].
+// [Client.Harvest] reads a whole list. It can continue in a later process, from any
+// [Position]. If resumption tokens fail or form a loop, it requests smaller ranges of
 // datestamps.
 //
 // Section numbers are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
@@ -19,7 +19,7 @@ import (
 // Namespace is the XML namespace of responses of version 2.0 (§3.2).
 const Namespace = "http://www.openarchives.org/OAI/2.0/"
 
-// Verb is a kind of request (§4).
+// Verb is a verb of the protocol: the kind of a request (§4).
 type Verb string
 
 // The verbs.
@@ -32,8 +32,8 @@ const (
 	VerbRecord      Verb = "GetRecord"
 )
 
-// Code is the code of a protocol error (§3.6). A Code is itself an error, for
-// errors.Is(err, oaipmh.BadResumptionToken).
+// Code is the code of a protocol error (§3.6). A Code is an error itself, so that
+// errors.Is(err, oaipmh.BadResumptionToken) works.
 type Code string
 
 // The codes.
@@ -55,7 +55,7 @@ func (c Code) Error() string { return string(c) }
 type Error struct {
 	URL  string // URL of the request; "" in a Handler
 	Code Code
-	Msg  string // explanation by the repository
+	Msg  string // text of the repository about the error
 }
 
 // Error returns the URL of the request, the code and the explanation by the repository.
@@ -63,10 +63,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: the repository answered %s: %q", e.URL, e.Code, e.Msg)
 }
 
-// Is reports whether target is the Code of e.
+// Is reports whether target is the Code of the error e.
 func (e *Error) Is(target error) bool { return target == error(e.Code) }
 
-// DeletedRecord says how long a repository lists deletions (§2.5.1).
+// DeletedRecord says whether a repository lists deleted records, and how long (§2.5.1).
 type DeletedRecord string
 
 // The values.
@@ -79,9 +79,9 @@ const (
 // Identity is a repository's description of itself (§4.2).
 type Identity struct {
 	Name     string
-	Earliest Stamp // earliestDatestamp, before which there are no records; zero if unreadable
+	Earliest Stamp // earliestDatestamp: the repository claims that no record is older; zero if unreadable
 	Deleted  DeletedRecord
-	Days     bool // the granularity of datestamps is days, not seconds
+	Days     bool // datestamps are days; otherwise they are seconds
 	Emails   []string
 	Date     time.Time // time of the response (responseDate); zero if unreadable
 }
@@ -89,8 +89,8 @@ type Identity struct {
 // Format is a metadata format (§2.4).
 type Format struct{ Prefix, Schema, Namespace string }
 
-// Set is a set of a repository (§2.6). Colons in its Spec separate the levels of the
-// hierarchy of sets.
+// Set is a set of a repository (§2.6). Colons in its Spec separate the levels of the set
+// hierarchy.
 type Set struct{ Spec, Name string }
 
 // Header is the header of a record (§2.5).
@@ -104,27 +104,27 @@ type Header struct {
 // Record is a record in one metadata format. A deleted record has no Metadata.
 type Record struct {
 	Header
-	// Metadata is the child of the record's metadata element, as a complete XML
-	// document in UTF-8. It includes the namespace declarations of the enclosing
-	// elements.
+	// Metadata is the child of the "metadata" element, as a complete XML document in
+	// UTF-8. The namespace declarations of enclosing elements are copied into it.
 	Metadata []byte
 }
 
-// Stamp is a datestamp, a UTCdatetime (§3.3): a day or a second in UTC. The zero value
-// means no datestamp.
+// Stamp is a datestamp (§3.3): a day or a second in UTC. The zero value means that there
+// is no datestamp.
 type Stamp struct {
 	Time time.Time
 	Day  bool
 }
 
-// IsZero reports whether the value means no datestamp.
+// IsZero reports whether there is no datestamp.
 func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 
-// String returns the datestamp as text in its own granularity; "" for the zero value.
+// String returns the datestamp as a day or a second, whichever it is; "" for the zero
+// value.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In returns the datestamp as text, with a granularity of days if days is set, and else
-// of seconds; "" for the zero value.
+// In returns the datestamp as a day or, if days is false, as a second; "" for the zero
+// value.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -149,15 +149,13 @@ func ParseStamp(text string) (Stamp, error) {
 	return Stamp{Time: t}, nil
 }
 
-// layouts are further forms of datestamps that servers write, although the protocol
-// does not allow them.
+// layouts are forms of datestamps that servers write against the protocol.
 var layouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05-0700",
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp parses a datestamp in any known form. strict is false for forms that
-// the protocol does not allow.
+// parseAnyStamp also accepts the forms in layouts, for which strict is false.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil
@@ -170,11 +168,11 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	return Stamp{}, false, err
 }
 
-// Note describes a fault of a repository that was tolerated.
+// Note describes a tolerated fault of a repository.
 type Note struct {
 	URL  string
 	What string // description of the fault
-	N    int    // number of occurrences in the response
+	N    int    // number of times that the response has the fault
 }
 
 func (n Note) String() string {

@@ -14,21 +14,20 @@ import (
 	"instep/fetch"
 )
 
-// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request to a
-// repository. It returns the Resource Map that the record contains, without the OAI-PMH
-// envelope and with the media type of the map. The header fields responseDate and
-// request have the values of these elements of the envelope (ORE discovery §2.4). A
-// Gateway answers a limited number of requests at a time, and further ones with status
-// 503.
+// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request to a repository.
+// It returns the Resource Map in the record, without the OAI-PMH envelope and with the
+// media type of the map (ORE discovery §2.4). The header fields responseDate and request
+// have the texts of these elements of the envelope. If too many requests are being
+// answered, a Gateway answers with status 503.
 type Gateway struct {
 	client  *fetch.Client
-	allowed []*url.URL // URLs of the allowed repositories; a URL without a path allows all repositories of its origin
+	allowed []*url.URL // URLs of the allowed repositories; a URL without a path allows all repositories at its origin
 	places  places
 }
 
-// NewGateway returns a gateway to repositories, each given by its URL. The URL of an
-// origin allows all repositories there. The client must not be used for anything but
-// the gateway.
+// NewGateway returns a gateway to the repositories with the given URLs. A URL without a
+// path allows all repositories at its origin. The client must only be used by the
+// gateway, because Trust changes it.
 func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	g := &Gateway{client: client, places: make(places, maxGateway)}
 	for _, text := range repositories {
@@ -41,9 +40,9 @@ func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	return g, nil
 }
 
-// Trust permits the gateway to connect to private addresses: those that the hosts of
-// its repositories have now. It is called once at the start, so later changes of
-// addresses have no effect.
+// Trust permits the gateway to connect to the private addresses that the hosts of its
+// repositories have now. It is called once at the start, so that a host cannot later lead
+// to other private addresses.
 func (g *Gateway) Trust(ctx context.Context) error {
 	var errs []error
 	for _, u := range g.allowed {
@@ -57,7 +56,7 @@ const (
 	maxField   = 2 << 10 // longest value of a header field in bytes
 )
 
-// maxMap is the largest response of a repository to a Gateway, in bytes.
+// maxMap is the largest response that a Gateway reads, in bytes.
 const maxMap = 8 << 20
 
 // mapTypes are the media types of Resource Maps, by the namespace of the root element.
@@ -102,8 +101,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// target returns the URL that the query of a request contains, if the gateway may
-// request it. Otherwise it returns an error and the HTTP status for it.
+// target returns the URL in a query. If the gateway may not request that URL, it returns
+// the HTTP status to answer with.
 func (g *Gateway) target(query string) (target string, status int, err error) {
 	rest, ok := strings.CutPrefix(query, "url=")
 	if !ok {
@@ -128,14 +127,14 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// covers reports whether the URL u belongs to a repository that the URL allowed
-// permits.
+// covers reports whether the URL u belongs to a repository at the URL allowed, or to any
+// at its origin if allowed has no path.
 func covers(allowed, u *url.URL) bool {
 	path := allowed.EscapedPath()
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send sends the Resource Map that is the metadata of the only record in a page.
+// send sends the Resource Map in the only record of a page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)
@@ -145,17 +144,16 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 		return
 	}
 	h := w.Header()
-	h.Set("responseDate", plain(page.date)) // header names ignore case
+	h.Set("responseDate", plain(page.date)) // case of a header name has no meaning
 	h.Set("request", plain(page.request))
 	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-cache")
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // an error means that the client has disconnected
+	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // a write only fails if the client has disconnected
 }
 
-// rootOf returns the name of a document's root element.
 func rootOf(text []byte) (xml.Name, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -169,8 +167,8 @@ func rootOf(text []byte) (xml.Name, error) {
 	}
 }
 
-// plain returns text without characters that are not allowed in a header field,
-// truncated to maxField bytes.
+// plain drops characters that header fields may not have, and shortens the text to
+// maxField bytes.
 func plain(text string) string {
 	text = text[:min(len(text), maxField)]
 	return strings.Map(func(r rune) rune {

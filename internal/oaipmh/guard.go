@@ -5,14 +5,14 @@ import (
 	"hash/maphash"
 )
 
-// Limits of a list, above which it counts as endless.
+// A list above these limits counts as endless.
 const (
-	maxPages      = 10_000_000 // largest number of responses
-	maxEmptyPages = 50         // largest number of consecutive responses without a record
+	maxPages      = 10_000_000 // most responses of one list
+	maxEmptyPages = 50         // most responses in a row without a record
 )
 
-// LoopError means that a list has no end: its resumption tokens repeat, or its
-// responses bring no new records.
+// LoopError means that a list never ends, because its resumption tokens repeat or its
+// responses have no new records.
 type LoopError struct {
 	URL string // URL of the response in which the loop was detected
 	Msg string
@@ -22,24 +22,23 @@ func (e *LoopError) Error() string {
 	return fmt.Sprintf("%s: the list cannot be read to its end: %s", e.URL, e.Msg)
 }
 
-// guard detects resumption tokens that form a cycle or bring no new records. It needs
-// constant memory: it compares each token with a single earlier token. It replaces this
-// one by the current token after 1, 2, 4, 8 and so on responses (Brent's algorithm).
+// guard detects lists that never end. It needs constant memory: it compares each
+// resumption token with one earlier token, and replaces that token after 1, 2, 4, 8 and
+// so on responses (Brent's algorithm).
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // the number of the response after which the stored token is replaced
+	next         int // number of the response whose resumption token replaces the stored one
 	last         uint64
 	repeated     int
 	hash         maphash.Hash
 }
 
-// maxRepeated is the number of repetitions of the same records at which a list counts
-// as endless.
+// maxRepeated is the number of times that a response may repeat the records of the
+// response before.
 const maxRepeated = 3
 
-// take checks the next response of a list.
-func (g *guard) take(p *Page) error {
+func (g *guard) check(p *Page) error {
 	g.pages++
 	if len(p.Token) > MaxToken {
 		return &LoopError{p.URL, fmt.Sprintf("expected a resumption token of at most %d bytes, found %d", MaxToken, len(p.Token))}
@@ -56,11 +55,12 @@ func (g *guard) take(p *Page) error {
 	if g.pages >= g.next {
 		g.kept, g.next = p.Token, 2*g.pages
 	}
-	return g.content(p)
+	return g.checkRecords(p)
 }
 
-// content checks that responses have records, and not always the same ones.
-func (g *guard) content(p *Page) error {
+// checkRecords returns an error if too many responses have no records or the same
+// records.
+func (g *guard) checkRecords(p *Page) error {
 	if g.empty++; len(p.Records)+len(p.Bad) > 0 {
 		g.empty = 0
 	}
@@ -72,7 +72,7 @@ func (g *guard) content(p *Page) error {
 	}
 	g.hash.Reset()
 	for i := range p.Records {
-		_, _ = g.hash.WriteString(p.Records[i].Identifier) // a Hash never fails
+		_, _ = g.hash.WriteString(p.Records[i].Identifier) // writing to a Hash never fails
 		_ = g.hash.WriteByte(0)
 	}
 	if sum := g.hash.Sum64(); sum == g.last {

@@ -22,26 +22,25 @@ import (
 )
 
 // Repository supplies the records of a Handler. Its methods may be called concurrently.
-// For errors that have a code in the protocol they must return an *Error. Any other
-// error leads to status 500.
+// An *Error is sent to the harvester as a protocol error; any other error is answered
+// with status 500.
 type Repository interface {
 	// Identity returns the description of the repository, without Date.
 	Identity(ctx context.Context) (Identity, error)
-	// Formats returns all metadata formats or, with an identifier, those of one
-	// record.
+	// Formats returns the metadata formats of the record with an identifier; for "",
+	// those of all records.
 	Formats(ctx context.Context, identifier string) ([]Format, error)
 	// Sets returns the sets; none if the repository has no sets.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields those records of a selection that come after the given place in the
-	// list; "" is the beginning. A record keeps its place as long as it does not
-	// change. Metadata is only needed if metadata is true.
+	// List yields the records of a selection that come after a place in the list; the
+	// place "" is the beginning. A record keeps its place until it changes. If metadata
+	// is false, the records need no Metadata.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list. Place identifies its position, and can be passed to List
-// as the parameter after.
+// Item is a record in a list. Place is its position, from which List can continue.
 type Item struct {
 	Record
 	Place string
@@ -54,8 +53,8 @@ type Handler struct {
 	Repository Repository
 	BaseURL    string // URL at which harvesters reach the Handler
 	Now        func() time.Time
-	PageSize   int         // largest number of records in a response; 0 is 500
-	Parallel   int         // largest number of concurrent responses, beyond which requests get status 503; 0 is 64
+	PageSize   int         // most records in a response; 0 means 500
+	Parallel   int         // most requests that are answered at a time; others get status 503; 0 means 64
 	Report     func(error) // called with each error that leads to status 500; may be nil
 
 	once   sync.Once
@@ -65,12 +64,12 @@ type Handler struct {
 // Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // the size of a response in bytes from which no more records are added
+	maxPageBody = 2 << 20  // bytes of a response at which it gets no more records
 	maxForm     = 64 << 10 // longest POST request in bytes
-	parallel    = 64       // largest number of concurrent responses, which are built in memory
+	parallel    = 64       // most requests that are answered at a time, since responses are built in memory
 )
 
-// arguments has the required and optional arguments of each verb (§4).
+// arguments are those that each verb takes (§4).
 var arguments = map[Verb]struct{ required, optional []string }{
 	VerbIdentify:    {},
 	VerbFormats:     {optional: []string{"identifier"}},
@@ -120,8 +119,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, now, args, body.Bytes())
 }
 
-// query returns the arguments of a request. If the request is invalid, it sends an
-// error response and returns false.
+// query returns the arguments of a GET or POST request. For an invalid request it sends
+// the response itself and returns false.
 func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	text := r.URL.RawQuery
 	switch r.Method {
@@ -140,12 +139,13 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	}
 	args, err := url.ParseQuery(text)
 	if err != nil || !legal(args) {
-		args = url.Values{"verb": args["verb"], "": {""}} // an argument that no verb has, so that the response is badArgument
+		args = url.Values{"verb": args["verb"], "": {""}} // no verb takes the argument "", so the response is badArgument
 	}
 	return args, true
 }
 
-// legal reports whether XML allows all characters in the arguments.
+// legal reports whether XML allows all characters of the arguments, which the response
+// repeats.
 func legal(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -157,8 +157,7 @@ func legal(args url.Values) bool {
 	return true
 }
 
-// verbOf returns the verb of a request. It returns an error if arguments are missing,
-// unknown or repeated.
+// verbOf returns an error if arguments are missing, unknown or repeated.
 func verbOf(args url.Values) (Verb, error) {
 	if n := len(args["verb"]); n != 1 {
 		return "", refuse(BadVerb, "expected one verb, found %d", n)
@@ -191,7 +190,7 @@ func verbOf(args url.Values) (Verb, error) {
 	return verb, nil
 }
 
-// answer writes the content of the response: the element that is named after the verb.
+// answer writes the element that has the name of the verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -272,20 +271,21 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	return nil
 }
 
-// token is the content of a resumption token.
+// token is the content of a resumption token. It has the whole selection, so that the
+// Handler stores nothing.
 type token struct {
 	Prefix string `json:"p"`
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // the place in the list of the last record in the response
+	After  string `json:"a"` // place of the last record in the response, after which the list continues
 	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
 func (t token) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // impossible: strings, numbers and times can be encoded
+		panic(err) // impossible, since all fields of a token can be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -301,8 +301,8 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// selectionOf returns the selection of a request, and the place in the list after which
-// the response begins. Both are returned in the form of a token.
+// selectionOf returns what a request selects, as the token with which the list continues.
+// For a request without a token it returns a token for the beginning of the list.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -326,15 +326,15 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
 		return t, refuse(BadArgument, "datestamps must have a granularity of days")
 	}
-	if t.Until.Day { // a day as the last datestamp includes the whole day
+	if t.Until.Day { // until=DAY includes the whole day
 		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
 	}
-	return t, h.known(ctx, &t)
+	return t, h.checkSelection(ctx, &t)
 }
 
-// known returns an error if the repository does not have the metadata format or the
-// set.
-func (h *Handler) known(ctx context.Context, t *token) error {
+// checkSelection returns a protocol error if the repository lacks the metadata format or
+// the set.
+func (h *Handler) checkSelection(ctx context.Context, t *token) error {
 	formats, err := h.Repository.Formats(ctx, "")
 	if err != nil {
 		return err
@@ -385,7 +385,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // this can also happen after a resumption token, if the remaining records have changed
+	case n == 0: // also after a resumption token, if the remaining records have changed in the meantime
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -419,8 +419,8 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element whose child elements are given as alternating names and
-// texts.
+// writeGroup writes an element with child elements. The parameter fields has their names
+// and texts in turn.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -429,8 +429,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element that contains a text. Its attributes are given as
-// alternating names and values.
+// WriteElement writes an element with a text. The parameter attributes has names and
+// values in turn.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -448,8 +448,7 @@ func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('>')
 }
 
-// send sends a response: the envelope, which repeats the request, with the given body
-// in it.
+// send sends the body in an envelope that repeats the request.
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
 	var head bytes.Buffer
 	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
@@ -469,7 +468,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // no error is possible, because the level is valid
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // only an invalid compression level is an error
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
@@ -477,15 +476,13 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 			return // the client has disconnected
 		}
 	}
-	_ = finish() // as above
+	_ = finish() // fails only if the client has disconnected
 }
 
-// escape writes a text of an element or attribute, with references in place of special
-// characters.
 func escape(b *bytes.Buffer, text string) {
 	if !strings.ContainsAny(text, "<>&\"'\t\n\r") {
 		b.WriteString(text)
 		return
 	}
-	_ = xml.EscapeText(b, []byte(text)) // a Buffer never fails
+	_ = xml.EscapeText(b, []byte(text)) // writing to a Buffer never fails
 }

@@ -10,40 +10,40 @@ import (
 	"instep/fetch"
 )
 
-// Position says how far a list has been read. The zero value is the beginning. A
+// Position says how far a list was read. The zero value is the beginning of the list. A
 // Position is stored as JSON, and is valid for one Selection.
 //
-// A list is read in windows of datestamps. The first window is the whole list. If the
-// resumption tokens in a window fail, a window of half the length is read instead.
+// A list is read in windows: ranges of datestamps that one list request asks for. The
+// first window is the whole list. If the resumption tokens in a window fail, a window of
+// half the length is read instead.
 type Position struct {
-	From  Stamp         `json:"from,omitzero"`  // the first datestamp of the window; the zero value means that of the Selection
-	First bool          `json:"first,omitzero"` // requests have no first datestamp, because this is the first window; From only serves to compute its end
-	Width time.Duration `json:"width,omitzero"` // length of the window; with 0 the window extends to the end of the Selection
-	Token string        `json:"token,omitzero"` // the resumption token for the next response in the window; "" for the first response
+	From  Stamp         `json:"from,omitzero"`  // first datestamp of the window; zero means the From of the Selection
+	First bool          `json:"first,omitzero"` // first window: requests have no "from", and From only serves to compute the end of the window
+	Width time.Duration `json:"width,omitzero"` // length of the window; 0 means up to the end of the Selection
+	Token string        `json:"token,omitzero"` // resumption token of the next request in the window; "" for the first request
 
-	Days  bool  `json:"days,omitzero"`  // datestamps in requests have a granularity of days
-	End   Stamp `json:"end,omitzero"`   // time of the first response to a list request
-	Pages int64 `json:"pages,omitzero"` // number of responses read so far
-	Done  bool  `json:"done,omitzero"`  // the whole list has been read
+	Days  bool  `json:"days,omitzero"`  // datestamps in requests are days, not seconds
+	End   Stamp `json:"end,omitzero"`   // responseDate of the first response of the harvest
+	Pages int64 `json:"pages,omitzero"` // number of responses that were read
+	Done  bool  `json:"done,omitzero"`  // the whole list was read
 }
 
-// Step is one response to a list request, with the Position after it.
+// Step is a step of a harvest: usually a response, with the Position after the response.
 type Step struct {
-	Page *Page // nil if the Position changed without a response
+	Page *Page // response with records; nil if only the Position changed
 	Next Position
 }
 
-// Harvest yields the responses that make up the list of a Selection. It begins at a
-// Position and ends when Position.Done is set. A record may be in several responses. id
-// is the description of the repository. An error ends the harvest, which can continue
-// later from the last Position. The error wraps fetch.Temporary if a later attempt may
-// succeed.
+// Harvest yields the responses of a list, from a Position to the end. A record may be in
+// several responses. The parameter id is the repository's answer to Identify. An error
+// ends the harvest, which can continue later from the last Position. The error wraps
+// fetch.Temporary if a later attempt may succeed.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
 		h.at.Days = h.at.Days || id.Days
 		for !h.at.Done {
-			if err := h.window(); err != nil {
+			if err := h.readWindow(); err != nil {
 				if !errors.Is(err, errEnough) {
 					yield(Step{}, err)
 				}
@@ -53,7 +53,7 @@ func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Posit
 	}
 }
 
-// errEnough means that the consumer of the responses has stopped.
+// errEnough means that the consumer has stopped the iteration.
 var errEnough = errors.New("enough")
 
 type harvester struct {
@@ -65,19 +65,19 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// window reads the current window of datestamps, and then moves the Position to the
-// next one. If the resumption tokens fail, it moves the Position to a smaller window.
-func (h *harvester) window() error {
+// readWindow reads the current window and moves the Position to the next one or, if the
+// resumption tokens fail, to a smaller one.
+func (h *harvester) readWindow() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
-			return h.failed(err)
+			return h.recoverFrom(err)
 		}
 		if h.at.End.IsZero() {
 			h.at.End = Stamp{Time: p.Date}
 		}
 		h.at.Pages++
 		if h.at.Token = p.Token; p.Token == "" {
-			h.next()
+			h.nextWindow()
 		}
 		if !h.yield(Step{p, h.at}, nil) {
 			return errEnough
@@ -86,39 +86,37 @@ func (h *harvester) window() error {
 	return nil
 }
 
-// selection returns the selection of the current window.
 func (h *harvester) selection() Selection {
 	s := h.s
 	if !h.at.From.IsZero() && !h.at.First {
 		s.From = h.at.From
 	}
-	if until, ok := h.until(); ok {
+	if until, ok := h.windowEnd(); ok {
 		s.Until = Stamp{Time: until}
 	}
 	return s
 }
 
-// granule returns the granularity of datestamps in requests.
-func (h *harvester) granule() time.Duration {
+func (h *harvester) granularity() time.Duration {
 	if h.at.Days {
 		return 24 * time.Hour
 	}
 	return time.Second
 }
 
-// until returns the last datestamp of the current window; false if the window extends
-// to the end of the Selection.
-func (h *harvester) until() (time.Time, bool) {
+// windowEnd returns the last datestamp of the current window; false if the window extends
+// to the end of the list.
+func (h *harvester) windowEnd() (time.Time, bool) {
 	if h.at.Width <= 0 {
 		return time.Time{}, false
 	}
-	until := h.at.From.Time.Add(h.at.Width - h.granule())
-	return until, until.Before(h.end())
+	until := h.at.From.Time.Add(h.at.Width - h.granularity())
+	return until, until.Before(h.listEnd())
 }
 
-// end returns the last datestamp of the Selection or, if it has none, the time at which
-// the harvest began.
-func (h *harvester) end() time.Time {
+// listEnd returns the last datestamp of the Selection; if it has none, the time of the
+// harvest's first response.
+func (h *harvester) listEnd() time.Time {
 	switch {
 	case !h.s.Until.IsZero():
 		return h.s.Until.Time
@@ -130,34 +128,31 @@ func (h *harvester) end() time.Time {
 	return h.c.Fetch.Now()
 }
 
-// next moves the Position to the next window.
-func (h *harvester) next() {
-	until, some := h.until()
+func (h *harvester) nextWindow() {
+	until, some := h.windowEnd()
 	if !some {
 		h.at.Done = true
 		return
 	}
-	h.at.From, h.at.First = Stamp{Time: until.Add(h.granule())}, false
+	h.at.From, h.at.First = Stamp{Time: until.Add(h.granularity())}, false
 	h.at.Width *= 2
 }
 
-// failed handles the error of a request. If the list can be read in another way, it
-// moves the Position to the window to read next, and returns nil. Otherwise it returns
-// the error.
-func (h *harvester) failed(err error) error {
+// recoverFrom returns nil if the list can be read in another way after the error of a
+// request. The Position is then the window to read next.
+func (h *harvester) recoverFrom(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // the repository states a granularity of seconds but does not accept seconds
-		h.at.From.Time = h.at.From.Time.Truncate(h.granule())
+		h.at.Days = true // Identify states a granularity of seconds, but the repository does not accept seconds
+		h.at.From.Time = h.at.From.Time.Truncate(h.granularity())
 		h.note("the repository refused a datestamp in seconds, although Identify states this granularity; requests now have days")
-		return h.move()
+		return h.yieldPosition()
 	}
 	if h.at.Token == "" || !tokenFails(err) {
 		return err
 	}
-	return h.divide(err)
+	return h.halveWindow(err)
 }
 
-// tokenFails reports whether an error may be caused by a resumption token.
 func tokenFails(err error) bool {
 	if loop, ok := errors.AsType[*LoopError](err); ok && loop != nil {
 		return true
@@ -167,37 +162,38 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// divide moves the Position to a window of half the length.
-func (h *harvester) divide(cause error) error {
+// halveWindow returns an error that wraps cause if the window cannot be made smaller.
+func (h *harvester) halveWindow(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // with First set, requests have no first datestamp, because earliestDatestamp is often wrong
+		h.at.From, h.at.First = h.listStart(), h.s.From.IsZero() // the first window has no "from", because earliestDatestamp is often wrong
 	}
-	begin, end := h.at.From.Time, h.end()
+	begin, end := h.at.From.Time, h.listEnd()
 	width := h.at.Width
-	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
+	if all := end.Sub(begin) + h.granularity(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // if the window cannot be divided, the next run reads it again without a token
-	if width = (width / 2).Truncate(h.granule()); width < h.granule() && h.at.First && begin.After(epoch) {
-		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // there must be many records from before earliestDatestamp, so these are divided, too
-		return h.divide(cause)
+	h.at.Token = "" // if the window cannot be halved, the next run begins it again
+	if width = (width / 2).Truncate(h.granularity()); width < h.granularity() && h.at.First && begin.After(epoch) {
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // many records must be older than earliestDatestamp, so the windows begin earlier
+		return h.halveWindow(cause)
 	}
-	if width < h.granule() {
-		if err := h.move(); err != nil {
+	if width < h.granularity() {
+		if err := h.yieldPosition(); err != nil {
 			return err
 		}
 		return fmt.Errorf("the resumption tokens fail, and the records of %s are too many for one response: %w", h.at.From.In(h.at.Days), cause)
 	}
 	h.at.Width = width
 	h.note(fmt.Sprintf("resumption tokens fail (%v), so the list is read by datestamps, from %s in steps of %v", cause, h.at.From.In(h.at.Days), width))
-	return h.move()
+	return h.yieldPosition()
 }
 
-// epoch is assumed to be earlier than all datestamps of records.
+// epoch is before the datestamp of any record.
 var epoch = time.Unix(0, 0).UTC()
 
-// start returns the first datestamp of the list, as the beginning of its first window.
-func (h *harvester) start() Stamp {
+// listStart returns the first datestamp of the Selection; if it has none, the
+// earliestDatestamp of the repository.
+func (h *harvester) listStart() Stamp {
 	s := h.s.From
 	if s.IsZero() {
 		s = h.id.Earliest
@@ -205,11 +201,11 @@ func (h *harvester) start() Stamp {
 	if s.IsZero() || s.Time.Year() < 1970 {
 		s = Stamp{Time: epoch}
 	}
-	return Stamp{Time: s.Time.Truncate(h.granule())}
+	return Stamp{Time: s.Time.Truncate(h.granularity())}
 }
 
-// move yields the Position after it was changed without a response.
-func (h *harvester) move() error {
+// yieldPosition yields a Position that changed without a response.
+func (h *harvester) yieldPosition() error {
 	if !h.yield(Step{Next: h.at}, nil) {
 		return errEnough
 	}

@@ -7,20 +7,20 @@ import (
 	"regexp"
 )
 
-// recordEnd matches the end tag of a record of the response, together with what follows
-// the tag: another record or the end of the list. So it does not match elements called
-// record within the metadata of a record, as MARC has them.
+// recordEnd matches the end tag of a record and the next tag, which begins another record
+// or ends the list. So it does not match a "record" element within metadata, such as
+// MARC.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment has facts about an element in a response.
+// fragment describes an element in the metadata of a record.
 type fragment struct {
-	declares map[string]bool // namespace prefixes that the element declares; "" is the default namespace
-	plain    bool            // whether the element or an element in it has no namespace prefix
-	end      int64           // the offset in the response at which the element ends
+	declares map[string]bool // prefixes of the namespaces that the element declares; "" is the default namespace
+	plain    bool            // the element, or an element in it, has no namespace prefix
+	end      int64           // offset of the end of the element in the response
 }
 
-// metadata reads the content of a metadata element. If the content is well-formed but
-// cannot be used, it sets wrong to the reason.
+// metadata reads a "metadata" element. It sets wrong if the metadata is well-formed but
+// cannot be used, so that reading continues after the element.
 func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
 	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
@@ -41,13 +41,12 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 	return found, err
 }
 
-// startOf returns the offset at which the start tag begins that was read last.
+// startOf returns the offset of the start tag that was read last.
 func (p *parser) startOf() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
 
-// element reads the rest of an element after its start tag. It checks that start tags
-// and end tags match.
+// element reads the rest of an element. The start tag has been read.
 func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	f.declares = map[string]bool{}
 	for _, a := range root.Attr {
@@ -60,7 +59,7 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	}
 	f.plain = root.Name.Space == ""
 	for open := []xml.Name{root.Name}; len(open) > 0; {
-		t, err := p.next()
+		t, err := p.nextToken()
 		if err != nil {
 			return f, err
 		}
@@ -71,7 +70,7 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 			}
 			f.plain = f.plain || t.Name.Space == ""
 		case xml.EndElement:
-			if err := p.ends(open[len(open)-1], t); err != nil {
+			if err := p.checkEnd(open[len(open)-1], t); err != nil {
 				return f, err
 			}
 			open = open[:len(open)-1]
@@ -81,9 +80,9 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element as a document of its own, with the namespace
-// declarations of the enclosing elements. It declares each prefix that occurs anywhere
-// in the element, because attributes and texts may use prefixes, too.
+// standalone returns an element as a document, with copies of the namespace declarations
+// of enclosing elements. It declares each prefix that occurs anywhere in the text,
+// because values of attributes may have prefixes, too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte
@@ -104,7 +103,7 @@ func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 		}
 		more = append(more, `="`...)
 		var value bytes.Buffer
-		_ = xml.EscapeText(&value, []byte(a.Value)) // a Buffer never fails
+		_ = xml.EscapeText(&value, []byte(a.Value)) // writing to a Buffer never fails
 		more = append(append(more, value.Bytes()...), '"')
 	}
 	if len(more) == 0 {

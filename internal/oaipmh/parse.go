@@ -13,61 +13,61 @@ import (
 
 // Limits of a response.
 const (
-	// MaxAnswer is the largest response in bytes, before and after decompression, if
-	// Client.MaxAnswer is not set.
+	// MaxAnswer is the largest response in bytes, before and after decompression.
+	// Client.MaxAnswer can change it.
 	MaxAnswer = 64 << 20
-	// MaxRecord is the largest metadata of one record in bytes.
+	// MaxRecord is the largest metadata of one record, in bytes.
 	MaxRecord = 16 << 20
 	// MaxToken is the longest resumption token that is accepted, in bytes.
 	MaxToken = 2 << 10
 	// MaxIdentifier is the longest identifier that is accepted, in bytes.
 	MaxIdentifier = 1 << 10
 	maxDepth      = 256
-	maxText       = 64 << 10 // longest text in an element outside of metadata, in bytes
-	maxSets       = 1000     // largest number of sets of one record that are stored
+	maxText       = 64 << 10 // longest text in one element, in bytes; metadata has a limit of its own
+	maxSets       = 1000     // most sets that are stored of one record
 )
 
 // Page is one response, which may be a part of a list.
 type Page struct {
 	URL     string
 	Date    time.Time // time of the response (responseDate); zero if unreadable
-	Records []Record  // records in the response; those of ListIdentifiers have only headers
+	Records []Record  // records in the response; in a response to ListIdentifiers they have only headers
 	Bad     []BadRecord
-	Token   string // resumption token; "" in the last response of a list
-	Size    int64  // number of records in the whole list (completeListSize); -1 if it is missing
+	Token   string // resumption token of the response; "" if the list ends here
+	Size    int64  // completeListSize: number of records in the whole list; -1 if not stated
 	Notes   []Note
 
-	date, request string // the texts of the elements responseDate and request
+	date, request string // texts of the elements "responseDate" and "request"
 	identity      *Identity
 	formats       []Format
 	err           *Error
-	listed        bool // whether the response has the element that is named after the verb
+	listed        bool // the response has the element with the name of the verb
 }
 
-// BadRecord is a record in a response that cannot be used.
+// BadRecord is a record that cannot be used.
 type BadRecord struct {
-	Identifier string // identifier of the record; "" if it is unreadable
+	Identifier string // identifier of the record; "" if unreadable
 	Err        error
 }
 
-// parser parses a response that the function clean has corrected. It ignores the
-// namespaces of elements in the envelope, which some servers omit or write wrongly.
+// parser parses a response after the function clean. It ignores the namespaces of
+// elements in the envelope, because some servers omit them or write wrong ones.
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // the offset in text at which d began to read
+	base int64 // offset in the response at which the XML decoder began
 	page *Page
 	verb Verb
 	dirt dirt
 
-	spaces []xml.Attr // the namespace declarations of open elements in the envelope
+	spaces []xml.Attr // namespace declarations of the open elements around the metadata
 }
 
-// parse parses the response to a request with a verb. It adds the corrections that are
-// counted in d to the Notes of the Page.
+// parse adds the corrections in d to the Notes of the Page. For a protocol error it
+// returns both the Page and the error.
 func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
-	p.begin(0)
+	p.seek(0)
 	if err := p.document(); err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
@@ -84,17 +84,16 @@ func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	return p.page, nil
 }
 
-// begin makes the parser continue at an offset in the text.
-func (p *parser) begin(at int64) {
+func (p *parser) seek(at int64) {
 	p.base = at
 	p.d = xml.NewDecoder(bytes.NewReader(p.text[at:]))
 }
 
 func (p *parser) offset() int64 { return p.base + p.d.InputOffset() }
 
-// next returns the next tag or text. A document type declaration is an error, because
+// nextToken returns the next tag or text. It refuses a document type declaration, because
 // no OAI-PMH response has one.
-func (p *parser) next() (xml.Token, error) {
+func (p *parser) nextToken() (xml.Token, error) {
 	for {
 		t, err := p.d.RawToken()
 		if err != nil {
@@ -115,7 +114,7 @@ func (p *parser) next() (xml.Token, error) {
 func (p *parser) document() error {
 	var root xml.StartElement
 	for root.Name.Local == "" {
-		t, err := p.next()
+		t, err := p.nextToken()
 		if err != nil {
 			return err
 		}
@@ -128,8 +127,8 @@ func (p *parser) document() error {
 		}
 		root = start
 	}
-	p.declared(root)
-	if p.spaceOf(root.Name.Space) != Namespace {
+	p.addNamespaces(root)
+	if p.namespaceOf(root.Name.Space) != Namespace {
 		p.dirt["the element OAI-PMH has another namespace than that of version 2.0"]++
 	}
 	err := p.children(root, p.envelope)
@@ -149,7 +148,7 @@ func describe(t xml.Token) string {
 	return "something else"
 }
 
-// cut shortens a text that is quoted in a message.
+// cut shortens a text for a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
@@ -157,8 +156,7 @@ func cut(s string) string {
 	return s
 }
 
-// declared stores the namespace declarations of an element.
-func (p *parser) declared(e xml.StartElement) {
+func (p *parser) addNamespaces(e xml.StartElement) {
 	for _, a := range e.Attr {
 		if a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" {
 			p.spaces = append(p.spaces, a)
@@ -166,8 +164,7 @@ func (p *parser) declared(e xml.StartElement) {
 	}
 }
 
-// spaceOf returns the namespace of a prefix; "" if it is undeclared.
-func (p *parser) spaceOf(prefix string) string {
+func (p *parser) namespaceOf(prefix string) string {
 	for i := len(p.spaces) - 1; i >= 0; i-- {
 		if a := p.spaces[i]; a.Name.Space == "xmlns" && a.Name.Local == prefix || prefix == "" && a.Name.Space == "" {
 			return a.Value
@@ -176,22 +173,21 @@ func (p *parser) spaceOf(prefix string) string {
 	return ""
 }
 
-// children calls the function do for each child of an open element, and reads the end
-// tag of the element. do must read the whole child. An end tag with another name is an
-// error: without it, an incomplete list could look complete.
-func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
+// children calls readChild, which must read a whole child element, until the end tag. An
+// end tag with another name is an error: otherwise a truncated list could look complete.
+func (p *parser) children(of xml.StartElement, readChild func(xml.StartElement) error) error {
 	for {
-		t, err := p.next()
+		t, err := p.nextToken()
 		if err != nil {
 			return err
 		}
 		switch t := t.(type) {
 		case xml.EndElement:
-			return p.ends(of.Name, t)
+			return p.checkEnd(of.Name, t)
 		case xml.StartElement:
 			before := len(p.spaces)
-			p.declared(t)
-			err := do(t)
+			p.addNamespaces(t)
+			err := readChild(t)
 			p.spaces = p.spaces[:before]
 			if err != nil {
 				return err
@@ -200,18 +196,16 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 	}
 }
 
-// ends returns an error unless an end tag has the name of the open element.
-func (p *parser) ends(name xml.Name, t xml.EndElement) error {
+func (p *parser) checkEnd(name xml.Name, t xml.EndElement) error {
 	if name != t.Name {
 		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(name.Local), cut(t.Name.Local))
 	}
 	return nil
 }
 
-// skip reads an open element to its end.
 func (p *parser) skip(e xml.StartElement) error {
 	for depth := 1; depth > 0; {
-		t, err := p.next()
+		t, err := p.nextToken()
 		if err != nil {
 			return err
 		}
@@ -220,18 +214,18 @@ func (p *parser) skip(e xml.StartElement) error {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return p.ends(e.Name, t)
+				return p.checkEnd(e.Name, t)
 			}
 		}
 	}
 	return nil
 }
 
-// textOf returns the text in an open element, which it reads to its end.
+// textOf returns the text of an element, without tags in it.
 func (p *parser) textOf(e xml.StartElement) (string, error) {
 	var b []byte
 	for depth := 1; ; {
-		t, err := p.next()
+		t, err := p.nextToken()
 		if err != nil {
 			return "", err
 		}
@@ -240,7 +234,7 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return strings.TrimSpace(string(b)), p.ends(e.Name, t)
+				return strings.TrimSpace(string(b)), p.checkEnd(e.Name, t)
 			}
 		case xml.CharData:
 			if b = append(b, t...); len(b) > maxText {
@@ -250,16 +244,15 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 	}
 }
 
-// envelope reads a child of the root element, OAI-PMH.
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
-		return p.into(e, func(s string) { p.page.date, p.page.Date = s, p.stamp(s, "responseDate").Time })
+		return p.readText(e, func(s string) { p.page.date, p.page.Date = s, p.stamp(s, "responseDate").Time })
 	case "request":
-		return p.into(e, func(s string) { p.page.request = s })
+		return p.readText(e, func(s string) { p.page.request = s })
 	case "error":
 		code := attr(e, "code")
-		return p.into(e, func(s string) {
+		return p.readText(e, func(s string) {
 			if p.page.err == nil {
 				p.page.err = &Error{Code: Code(cut(code)), Msg: cut(s)}
 			}
@@ -276,10 +269,10 @@ func (p *parser) envelope(e xml.StartElement) error {
 	return p.skip(e)
 }
 
-func (p *parser) into(e xml.StartElement, to func(string)) error {
+func (p *parser) readText(e xml.StartElement, set func(string)) error {
 	s, err := p.textOf(e)
 	if err == nil {
-		to(s)
+		set(s)
 	}
 	return err
 }
@@ -293,8 +286,7 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// stamp parses the datestamp in an element. An unreadable or unusual datestamp counts
-// as a fault of the repository.
+// stamp counts an unreadable or unusual datestamp as a fault of the repository.
 func (p *parser) stamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
@@ -308,7 +300,7 @@ func (p *parser) stamp(text, element string) Stamp {
 
 func (p *parser) identify(e xml.StartElement) error {
 	i := p.page.identity
-	return p.into(e, func(s string) {
+	return p.readText(e, func(s string) {
 		switch e.Name.Local {
 		case "repositoryName":
 			i.Name = s
@@ -324,20 +316,20 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// item reads a child of the element that is named after the verb.
+// item reads a child of the element that has the name of the verb.
 func (p *parser) item(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
 		return p.record(e)
 	case "header":
-		return p.bare(e)
+		return p.bareHeader(e)
 	case "metadataFormat":
 		return p.format(e)
 	case "resumptionToken":
 		if n, err := strconv.ParseInt(attr(e, "completeListSize"), 10, 64); err == nil && n >= 0 {
 			p.page.Size = n
 		}
-		return p.into(e, func(s string) { p.page.Token = s })
+		return p.readText(e, func(s string) { p.page.Token = s })
 	}
 	return p.skip(e)
 }
@@ -345,7 +337,7 @@ func (p *parser) item(e xml.StartElement) error {
 func (p *parser) format(of xml.StartElement) error {
 	var f Format
 	err := p.children(of, func(e xml.StartElement) error {
-		return p.into(e, func(text string) {
+		return p.readText(e, func(text string) {
 			switch e.Name.Local {
 			case "metadataPrefix":
 				f.Prefix = text
@@ -360,20 +352,20 @@ func (p *parser) format(of xml.StartElement) error {
 	return err
 }
 
-// bare reads a header that is not in a record, as in a response to ListIdentifiers.
-func (p *parser) bare(e xml.StartElement) error {
+// bareHeader reads a header without a record, as ListIdentifiers returns them.
+func (p *parser) bareHeader(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
 		return err
 	}
-	p.keep(r, nil)
+	p.addRecord(r, nil)
 	return nil
 }
 
 func (p *parser) header(e xml.StartElement, h *Header) error {
 	h.Deleted = attr(e, "status") == "deleted"
 	return p.children(e, func(e xml.StartElement) error {
-		return p.into(e, func(s string) {
+		return p.readText(e, func(s string) {
 			switch e.Name.Local {
 			case "identifier":
 				h.Identifier = s
@@ -388,8 +380,8 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 	})
 }
 
-// record reads a record. If the record is not well-formed, reading continues after its
-// end tag.
+// record reads a record. If the record is not well-formed, reading continues after the
+// record.
 func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record
@@ -412,8 +404,8 @@ func (p *parser) record(of xml.StartElement) error {
 		if end == nil {
 			return err
 		}
-		p.bad(r.Identifier, err)
-		p.begin(begin + int64(end[3]))
+		p.addBad(r.Identifier, err)
+		p.seek(begin + int64(end[3]))
 		return nil
 	}
 	switch {
@@ -423,13 +415,13 @@ func (p *parser) record(of xml.StartElement) error {
 	case !r.Deleted && wrong == nil && r.Metadata == nil:
 		wrong = errors.New("the record has no metadata")
 	}
-	p.keep(r, wrong)
+	p.addRecord(r, wrong)
 	return nil
 }
 
-// keep adds a record to the page. If wrong is not nil, it is the reason why the record
-// cannot be used, and keep adds it to the field Bad of the page.
-func (p *parser) keep(r Record, wrong error) {
+// addRecord adds a record to the page or, if wrong says why it cannot be used, to the
+// unusable records of the page.
+func (p *parser) addRecord(r Record, wrong error) {
 	switch {
 	case r.Identifier == "":
 		wrong = errors.New("the record has no identifier")
@@ -438,12 +430,12 @@ func (p *parser) keep(r Record, wrong error) {
 		r.Identifier = ""
 	}
 	if wrong != nil {
-		p.bad(r.Identifier, wrong)
+		p.addBad(r.Identifier, wrong)
 		return
 	}
 	p.page.Records = append(p.page.Records, r)
 }
 
-func (p *parser) bad(identifier string, err error) {
+func (p *parser) addBad(identifier string, err error) {
 	p.page.Bad = append(p.page.Bad, BadRecord{identifier, fmt.Errorf("%s: record %q: %w", p.page.URL, cut(identifier), err)})
 }

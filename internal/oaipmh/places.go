@@ -2,12 +2,12 @@ package oaipmh
 
 import "net/http"
 
-// places limits the number of requests that are answered at the same time, because
-// responses are built in memory.
+// places limits the number of requests that are answered at a time, because responses are
+// built in memory.
 type places chan struct{}
 
-// enter admits a request. If too many requests are being answered, it sends status 503
-// with Retry-After (§3.1.2.2) and returns false.
+// enter returns false if too many requests are being answered. It has then sent status
+// 503 with Retry-After (§3.1.2.2).
 func (p places) enter(w http.ResponseWriter) bool {
 	select {
 	case p <- struct{}{}:
@@ -21,8 +21,8 @@ func (p places) enter(w http.ResponseWriter) bool {
 
 func (p places) leave() { <-p }
 
-// inert sets header fields that keep browsers from running scripts in content of other
-// hosts with the rights of this host.
+// inert sets header fields that forbid scripts, because responses contain text of other
+// hosts.
 func inert(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -1,11 +1,10 @@
-// Package repository stores the records of an OAI-PMH repository. A [Store] has the
-// facts about each record in a database in the state directory. The metadata of each
-// record is a file in the published directory. [Harvest] brings a Store up to date. It
-// can be interrupted at any moment, because each response is durable before the next
-// request. [Input] makes the records the resources of a set.
+// Package repository stores the records of an OAI-PMH repository. A [Store] has the facts
+// about each record in a database in the state directory. The metadata of each record is
+// a file in the published directory.
 //
-// A Store has all records of the repository, as far as they were harvested, so a record
-// that the repository deletes is deleted from the set too.
+// [Harvest] brings a Store up to date. It can be interrupted at any moment, because each
+// response is durable before the next request. [Input] publishes the records as the
+// resources of a set. A record that the repository deletes is deleted from the set, too.
 package repository
 
 import (
@@ -15,14 +14,14 @@ import (
 	"strings"
 )
 
-// Directory is the directory in the published directory that has the files of records.
+// Directory has the files of records. It is a directory in the published directory.
 const Directory = "records"
 
-// maxName is the length of the longest file name, without extension.
+// maxName is the longest file name in bytes, without extension.
 const maxName = 150
 
-// PathOf returns the path of the file of a record: records/PREFIX/xx/NAME.xml.
-// Different identifiers have different paths, also in file systems that ignore case.
+// PathOf returns the path of the file of a record: records/PREFIX/xx/NAME.xml. Different
+// identifiers have different paths, even in file systems that ignore case.
 func PathOf(prefix, identifier string) string {
 	sum := sha256.Sum256([]byte(identifier))
 	digest := hex.EncodeToString(sum[:])
@@ -38,9 +37,9 @@ func PathOf(prefix, identifier string) string {
 	return Directory + "/" + dir + "/" + digest[:2] + "/" + name + ".xml"
 }
 
-// escape returns text in letters, digits, "-", "." and "_", and writes other bytes as
-// "=" and two hexadecimal digits. folds reports whether the name has upper-case
-// letters.
+// escape keeps letters, digits, "-", "." and "_", and writes other bytes as "=" and two
+// hexadecimal digits. If folds is true, the name has upper-case letters, and may clash
+// with another name in a file system that ignores case.
 func escape(text string) (name string, folds bool) {
 	var b strings.Builder
 	for i := range len(text) {

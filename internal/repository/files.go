@@ -25,33 +25,34 @@ import (
 
 // Limits for the links in records.
 const (
-	maxLinks   = 5         // largest number of links in one record that are followed
-	maxItems   = 100       // largest number of files of one page
-	maxPage    = 512 << 10 // largest number of bytes that are read of a page
-	followAt   = 4         // number of concurrent requests
+	maxLinks   = 5         // most links of one record that are followed
+	maxItems   = 100       // most files to which one page may lead
+	maxPage    = 512 << 10 // most bytes that are read of one page
+	followAt   = 4         // number of concurrent requests for links of records
 	followSize = 100       // number of records whose links are followed between two commits
 )
 
-// Follower finds the files to which harvested records link. A link of a record is a URL
-// in an element identifier or url of its metadata, such as dc:identifier. If the target
-// is a page, the files are the items of the page (Signposting, rel="item"), stated in
-// its Link header or HTML head. Otherwise the target itself is the file. Only links to
-// Origins are followed.
+// Follower finds the files to which records link. It takes the URLs in elements of the
+// metadata that are called "identifier" or "url", such as dc:identifier. If such a URL
+// leads to a page, the files are the items of the page (Signposting, rel="item") in its
+// Link header or HTML head. Otherwise the target itself is the file. Links to other
+// origins than Origins are only counted.
 type Follower struct {
 	Fetch   *fetch.Client
-	Origins []string // the allowed origins, each scheme://host[:port]
+	Origins []string // origins to which links are followed, each as scheme://host[:port]
 
 	mu        sync.Mutex
-	elsewhere map[string]int // the number of links that were not followed, by the origin of their target
+	elsewhere map[string]int // number of links that were not followed, by the origin of the target
 	failed    int64
 	first     error
 }
 
-// run follows the links of records whose metadata is new.
+// run follows the links of those records whose metadata has changed since their links
+// were followed.
 func (f *Follower) run(ctx context.Context, in *Input) error {
 	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
 	st := in.Harvest.Store
-	for some, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", followSize) {
+	for some, err := range st.recordsWhere(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", followSize) {
 		if err != nil {
 			return err
 		}
@@ -66,15 +67,14 @@ func (f *Follower) run(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// linked has the files that belong to a record.
 type linked struct {
 	record int64
 	files  []weblink.Link // links to the files, with absolute URLs
 }
 
-// follow finds the files of some records. It omits a record if a link cannot be
-// followed at present, so that the next run tries again.
-func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linked, error) {
+// follow finds the files of some records. It omits a record if a link has a temporary
+// error, so that the next run tries again.
+func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(followAt)
@@ -87,7 +87,7 @@ func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linke
 			l := linked{record: some[i].id}
 			whole := true
 			for _, uri := range identifiers(text) {
-				files, err := f.one(ctx, uri)
+				files, err := f.filesBehind(ctx, uri)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -121,7 +121,7 @@ func (f *Follower) fail(err error) {
 	}
 }
 
-// allowed reports whether a link leads to one of Origins. Otherwise it counts the link.
+// allowed counts a link if it does not lead to one of Origins.
 func (f *Follower) allowed(uri string) bool {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -139,8 +139,9 @@ func (f *Follower) allowed(uri string) bool {
 	return false
 }
 
-// one finds the files to which one link leads.
-func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) {
+// filesBehind returns the items of a page or, if the link does not lead to a page, the
+// target.
+func (f *Follower) filesBehind(ctx context.Context, uri string) ([]weblink.Link, error) {
 	if !f.allowed(uri) {
 		return nil, nil
 	}
@@ -174,9 +175,9 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 	return files, nil
 }
 
-// tell adds to a plan notes about the links that were not followed, and a failure if
-// any could not be followed.
-func (f *Follower) tell(in *Input, p *scan.Plan) {
+// addNotes adds notes about links to other origins to a plan, and a failure if requests
+// failed.
+func (f *Follower) addNotes(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))
 	}
@@ -186,15 +187,15 @@ func (f *Follower) tell(in *Input, p *scan.Plan) {
 	}
 }
 
-// identifiers returns the URLs in the elements identifier and url of a record's
-// metadata, each once.
+// identifiers returns the http and https URLs in elements "identifier" and "url", each
+// once.
 func identifiers(text []byte) (links []string) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	take := false
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // end of the metadata
+			return links // the metadata ends or is no XML
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
@@ -212,8 +213,7 @@ func identifiers(text []byte) (links []string) {
 	return links
 }
 
-// metadata reads the file of a record.
-func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
+func (in *Input) metadata(ctx context.Context, k *storedRecord) ([]byte, error) {
 	r, _, err := in.Files.Get(ctx, k.path, 0, -1)
 	if err != nil {
 		return nil, err
@@ -223,8 +223,7 @@ func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	return b.Bytes(), errors.Join(err, r.Close())
 }
 
-// setFiles stores the files of records, in place of the files stored before for these
-// records.
+// setFiles replaces the stored files of some records.
 func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil
@@ -247,9 +246,8 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields, in batches, the files of all records that are not deleted, each file
-// once. The datestamp of the record counts as the version of its files, because they
-// may have changed together with the record.
+// files yields each file of a record that is not deleted once, in batches. The version of
+// a file is the datestamp of its record, because both may have changed together.
 func (s *Store) files(ctx context.Context) iter.Seq2[[]scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`

@@ -21,20 +21,20 @@ const (
 	DefaultFullEvery = 30 * 24 * time.Hour
 )
 
-// Harvest brings a Store up to date with a repository. Client, Store, Prefix and Now
-// are required.
+// Harvest brings a Store up to date with a repository. Client, Store, Prefix and Now are
+// required.
 type Harvest struct {
 	Client *oaipmh.Client
 	Store  *Store
 	Prefix string // metadataPrefix
-	Set    string // setSpec of the harvested set; "" is all records
+	Set    string // setSpec of the set to harvest; "" means all records
 
-	// Overlap is how far before the last datestamp the next harvest begins. Servers
-	// may show a record some time after its datestamp. 0 is DefaultOverlap.
+	// Overlap is how long before the last datestamp the next harvest begins, because
+	// servers may list a record some time after its datestamp. 0 means DefaultOverlap.
 	Overlap time.Duration
-	// FullEvery is the interval at which all records are listed, to find deletions
-	// that the repository does not announce. 0 is DefaultFullEvery, or never if the
-	// repository announces every deletion (deletedRecord is persistent).
+	// FullEvery is the interval at which a harvest lists all records, to find deletions
+	// that the repository does not list. 0 means DefaultFullEvery; if the repository
+	// lists all deletions (deletedRecord is persistent), 0 means never.
 	FullEvery time.Duration
 	Now       func() time.Time
 }
@@ -42,19 +42,19 @@ type Harvest struct {
 // Summary is the result of a harvest.
 type Summary struct {
 	Full             bool
-	Resumed          bool // the run continued an interrupted harvest
+	Resumed          bool // an interrupted harvest was continued
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // how many records the repository states to have beyond those that it listed
-	Kept             int64              // the number of records that were kept although a complete list does not contain them
-	Bad              []oaipmh.BadRecord // the first 100 unusable records without an identifier
+	Short            int64              // number of records that the repository claims to have and did not list
+	Kept             int64              // number of stored records that a complete list lacks and that were not deleted
+	Bad              []oaipmh.BadRecord // unusable records without an identifier; the first 100
 }
 
 const maxBad = 100
 
-// Run lists the records that changed since the last run, or continues an interrupted
-// run. If it returns an error, the records so far are stored, and the next run
-// continues after them.
+// Run harvests the records that changed since the last run, or continues an interrupted
+// harvest. Records of earlier responses stay stored if it returns an error, so the next
+// run continues after them.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
 		return sum, err
@@ -73,7 +73,7 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 			return sum, err
 		}
 		h.begin(&p, &id)
-		if err := h.Store.take(ctx, nil, &p); err != nil {
+		if err := h.Store.storePage(ctx, nil, &p); err != nil {
 			return sum, err
 		}
 	}
@@ -86,13 +86,13 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 		p.Position = step.Next
 		if step.Page != nil {
 			sum.add(step.Page)
-			p.see(step.Page)
+			p.addPage(step.Page)
 		}
-		if err := h.Store.take(ctx, step.Page, &p); err != nil {
+		if err := h.Store.storePage(ctx, step.Page, &p); err != nil {
 			return sum, err
 		}
 	}
-	if sum.Short, err = h.short(ctx, &p); err != nil {
+	if sum.Short, err = h.missing(ctx, &p); err != nil {
 		return sum, err
 	}
 	sweep := p.Full && !p.Lost && sum.Short == 0
@@ -101,19 +101,18 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 			return sum, err
 		}
 	}
-	return sum, h.end(ctx, p, sweep)
+	return sum, h.finish(ctx, p, sweep)
 }
 
-// maxVerified is the largest number of missing records that a harvest requests one by
-// one.
+// maxVerified is the largest number of missing records that one harvest requests.
 const maxVerified = 5000
 
-// verify requests each record that is missing from a complete list. A record may be
-// missing only because others were deleted while the list was read. verify returns the
-// number of records that were kept, because they exist or their state is unknown.
+// verify requests the records that a complete list lacks: a list may skip records if
+// others are deleted while it is read. It returns the number of records that it kept,
+// because they exist or their state is unknown.
 func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
 	asked := 0
-	for some, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), batch) {
+	for some, err := range h.Store.recordsWhere(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), batch) {
 		if err != nil {
 			return kept, err
 		}
@@ -128,7 +127,7 @@ func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err erro
 				continue
 			}
 			kept++
-			if err := h.Store.keep(ctx, k.id, page, p); err != nil {
+			if err := h.Store.keepRecord(ctx, k.id, page, p); err != nil {
 				return kept, err
 			}
 		}
@@ -136,8 +135,8 @@ func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err erro
 	return kept, nil
 }
 
-// isGone requests a record and reports whether it is deleted. If the record exists,
-// page contains the record.
+// isGone requests a record. If the record exists, page contains the record; otherwise
+// page is empty.
 func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
 	page := &oaipmh.Page{}
 	r, err := h.Client.Record(ctx, identifier, h.Prefix)
@@ -147,7 +146,7 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
 		return false, page, err
 	case err != nil:
-		return false, page, nil // a response that says nothing about the record
+		return false, page, nil // this response does not show whether the record exists
 	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
 		return true, page, nil
 	}
@@ -155,19 +154,19 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// short returns how many more records the repository states to have than it listed. If
-// there are any, records that were not listed must not be deleted.
-func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
+// missing returns the number of records that the repository claims to have and did not
+// list. If there are any, the list is incomplete, so nothing may be deleted.
+func (h *Harvest) missing(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // the stated size is that of a part of the list, so it can't be compared
+		return 0, nil // the list was read in parts, and the repository only stated the size of a part
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
 	return max(0, p.Size-came), err
 }
 
-// format returns the description of the metadata format by the repository, if it lists
-// the format. Some repositories do not list all of their formats.
+// format returns what the repository states about the metadata format. If it does not
+// list the format, as some repositories, only the prefix is set.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	formats, err := h.Client.Formats(ctx)
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
@@ -181,7 +180,6 @@ func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
-// begin prepares the stored progress p for a new harvest.
 func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	every := h.FullEvery
 	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {
@@ -199,15 +197,15 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp that is later than the last datestamp is a mistake and is ignored
-		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse dates before earliestDatestamp
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp above a known datestamp is wrong and ignored
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse requests from before earliestDatestamp
 	}
 }
 
-// see raises the highest datestamp to those of the records in a response. If a record
-// has a later datestamp than its response, the time of the response counts instead.
-// Otherwise the next harvest would begin too late and miss changes.
-func (p *progress) see(page *oaipmh.Page) {
+// addPage raises the highest datestamp. A datestamp later than the response counts as the
+// time of the response: otherwise one wrong datestamp would let the next harvest begin
+// too late.
+func (p *progress) addPage(page *oaipmh.Page) {
 	for i := range page.Records {
 		stamp := page.Records[i].Datestamp
 		if !page.Date.IsZero() && stamp.Time.After(page.Date) {
@@ -238,9 +236,9 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end stores the end of a harvest. The next harvest begins before the first response of
-// this one, because listed records may have changed since then.
-func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
+// finish lets the next harvest begin at the first response of this one, because records
+// may have changed while they were listed.
+func (h *Harvest) finish(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
 	start := p.Position.End.Time
 	if start.IsZero() {
@@ -254,7 +252,7 @@ func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	}
 	return h.Store.transact(ctx, func(tx *sql.Tx) error {
 		if sweep {
-			if err := h.Store.sweep(ctx, tx, p.Round); err != nil {
+			if err := h.Store.markDeleted(ctx, tx, p.Round); err != nil {
 				return err
 			}
 		}
@@ -262,7 +260,7 @@ func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	})
 }
 
-// String returns a sentence about the harvest.
+// String describes the harvest in a sentence.
 func (s Summary) String() string {
 	kind := "the records that changed"
 	if s.Full {

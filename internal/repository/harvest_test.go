@@ -28,7 +28,7 @@ func harvest(t *testing.T, p *oaipmhtest.Repository, st *Store) (pending map[str
 	h := Harvest{Client: &oaipmh.Client{Fetch: f, BaseURL: s.URL}, Store: st, Prefix: "oai_dc", Now: func() time.Time { return p.Now }}
 	_, err = h.Run(t.Context())
 	pending = map[string]string{}
-	for some, err := range st.each(t.Context(), "NOT deleted", batch) {
+	for some, err := range st.recordsWhere(t.Context(), "NOT deleted", batch) {
 		if err != nil {
 			t.Fatal(err)
 		}

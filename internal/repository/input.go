@@ -17,30 +17,29 @@ import (
 	"instep/resourcesync"
 )
 
-// Input publishes the records of a repository as the resources of a set. The resource
-// of a record is the file with its metadata. Plan harvests, writes the files of new and
+// Input publishes the records of a repository as the resources of a set. A resource is
+// the file with the metadata of a record. Plan harvests, writes the files of new and
 // changed records, and lists all records. Apply records the changes in the catalog, and
 // then removes the files of deleted records.
 type Input struct {
-	*scan.List          // the Input that publishes the listed files; Plan sets its field Listing
-	Harvest    *Harvest // the harvest; Plan sets its field Store
+	*scan.List          // publishes the listed files; Plan sets List.Listing
+	Harvest    *Harvest // harvests the records; Plan sets Harvest.Store
 	State      string   // the state directory
 	Key        Key
-	Files      blob.Bucket // the directory of List.Tree, opened for writing
-	WithFiles  *Follower   // finds the files to which records link; nil if these files are not published
-	DryRun     bool        // send no request and write nothing, but list the stored records
+	Files      blob.Bucket // the published directory (as List.Tree), opened for writing
+	WithFiles  *Follower   // finds the files to which records link; nil means that they are not published
+	DryRun     bool        // list the stored records, without requests and without writing
 
 	notes []oaipmh.Note
 }
 
 var _ scan.Input = (*Input)(nil)
 
-// maxNotes is the largest number of different notes that are stored.
+// maxNotes is the largest number of different notes that are kept of one run.
 const maxNotes = 50
 
-// Observe adds a note about a fault of the repository that was tolerated. If there is
-// the same note already, it only counts it. It is meant for the field Observe of an
-// oaipmh.Client.
+// Observe adds a note about a tolerated fault of the repository, or counts it if there is
+// the same note already. It is meant for the field Observe of an oaipmh.Client.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -63,7 +62,7 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	defer func() { err = errors.Join(err, close()) }()
 	if !in.DryRun {
 		if sum, err = in.Harvest.Run(ctx); err == nil {
-			err = in.settle(ctx)
+			err = in.writePending(ctx)
 		}
 		if err == nil && in.WithFiles != nil {
 			err = in.WithFiles.run(ctx, in)
@@ -76,11 +75,11 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	if p, err = in.List.Plan(ctx); err != nil {
 		return nil, err
 	}
-	in.tell(p, &sum)
+	in.addNotes(p, &sum)
 	return p, nil
 }
 
-// open opens the store. The caller calls close, which closes the store.
+// open opens the Store, which the caller must close.
 func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	in.notes, in.Harvest.Store = nil, nil
 	open := Open
@@ -98,8 +97,7 @@ func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	return st.Close, nil
 }
 
-// tell adds notes and failures of the harvest to a plan.
-func (in *Input) tell(p *scan.Plan, sum *Summary) {
+func (in *Input) addNotes(p *scan.Plan, sum *Summary) {
 	if in.DryRun {
 		p.Notes = append(p.Notes, "a dry run sends no requests to the repository, so this is the state after the last harvest")
 		return
@@ -109,7 +107,7 @@ func (in *Input) tell(p *scan.Plan, sum *Summary) {
 		p.Notes = append(p.Notes, "tolerated: "+n.String())
 	}
 	if in.WithFiles != nil {
-		in.WithFiles.tell(in, p)
+		in.WithFiles.addNotes(in, p)
 	}
 	for _, b := range sum.Bad {
 		in.Fail(p, &scan.FileError{Path: in.Harvest.Client.BaseURL, Err: b.Err})
@@ -129,14 +127,13 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	return r, errors.Join(in.remove(ctx), close())
 }
 
-// list implements scan.Listing. It yields all records that are not deleted, and the
-// files to which they link.
+// list yields the records that are not deleted, and the files to which they link.
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
-			return // there is no Store: this is a dry run before the first harvest
+			return // a dry run before the first harvest has no Store
 		}
-		for some, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
+		for some, err := range in.Harvest.Store.recordsWhere(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
 			if err != nil {
 				yield(scan.Listed{}, err)
 				return
@@ -170,13 +167,11 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// mediaType is the media type of the files that contain the metadata of records.
 const mediaType = "application/xml"
 
-// settle writes the files of pending records, whose metadata are in the Store but not
-// yet in a file.
-func (in *Input) settle(ctx context.Context) error {
-	for some, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", batch) {
+// writePending writes the metadata that is only in the Store to files.
+func (in *Input) writePending(ctx context.Context) error {
+	for some, err := range in.Harvest.Store.recordsWhere(ctx, "pending IS NOT NULL", batch) {
 		if err == nil {
 			err = in.write(ctx, some)
 		}
@@ -187,10 +182,10 @@ func (in *Input) settle(ctx context.Context) error {
 	return nil
 }
 
-// write writes the files of some records. Before that, it records in the Store that
-// these files belong to the harvest.
-func (in *Input) write(ctx context.Context, some []known) (err error) {
-	var own, others []known
+// write records in the Store which files belong to the harvest, and then writes the
+// files. So a file of an interrupted run is never taken for that of another program.
+func (in *Input) write(ctx context.Context, some []storedRecord) (err error) {
+	var own, others []storedRecord
 	for i := range some {
 		foreign, err := in.foreign(ctx, &some[i])
 		if err != nil {
@@ -225,9 +220,9 @@ func (in *Input) write(ctx context.Context, some []known) (err error) {
 	return st.update(ctx, "pending = NULL", own)
 }
 
-// foreign reports whether a file that this harvest did not write is at the path of a
-// record's file.
-func (in *Input) foreign(ctx context.Context, k *known) (bool, error) {
+// foreign reports whether the file of a record exists, was not written by this harvest
+// and has other content.
+func (in *Input) foreign(ctx context.Context, k *storedRecord) (bool, error) {
 	if k.written {
 		return false, nil
 	}
@@ -261,9 +256,8 @@ func create(ctx context.Context, b blob.Batch, key string, text []byte) error {
 	return nil
 }
 
-// remove removes the files of deleted records.
 func (in *Input) remove(ctx context.Context) error {
-	for some, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", batch) {
+	for some, err := range in.Harvest.Store.recordsWhere(ctx, "deleted AND written AND wrong IS NULL", batch) {
 		if err != nil {
 			return err
 		}
@@ -284,10 +278,9 @@ func (in *Input) remove(ctx context.Context) error {
 	return nil
 }
 
-// lastMod returns the datestamp of a record as a W3C Datetime.
 func lastMod(datestamp string) (d resourcesync.Datetime) {
 	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
-		d, _ = resourcesync.ParseDatetime(s.String()) // no error is possible: both forms of datestamps are W3C Datetimes
+		d, _ = resourcesync.ParseDatetime(s.String()) // every valid datestamp is a W3C Datetime
 	}
 	return d
 }

@@ -16,7 +16,7 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Maps has the published Resource Maps.
+// Maps has the Resource Maps of a publication.
 type Maps struct {
 	Items interface {
 		Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
@@ -24,38 +24,37 @@ type Maps struct {
 	Files fs.FS // the directory with the published documents
 }
 
-// mapKind is the kind that items of a publication have if they are Resource Maps. It
-// equals source.ItemMap.
+// mapKind equals source.ItemMap, which this package may not import: the kind of Resource
+// Maps among the items of a publication.
 const mapKind = "resourcemap"
 
 // mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
 var mapFormat = oaipmh.Format{Prefix: "rem_atom", Schema: "http://www.kbcafe.com/rss/atom.xsd.xml", Namespace: "http://www.w3.org/2005/Atom"}
 
-// mapItem is a published map, decoded from its item in the journal of the publication.
+// mapItem is a Resource Map in the journal of the publication.
 type mapItem struct {
 	Number int64
-	Key    string // name of the map
+	Key    string // name of the Resource Map
 	Keys   []string
-	At     time.Time // time of the last change of the map
+	At     time.Time // time of the last change of the Resource Map
 }
 
-// mapRecordMark is the middle part of the identifier of a Resource Map's record. The
-// URI of the map precedes it, and a number follows, because the identifier must not be
-// the URI of the map itself (ORE alpha §2.1).
+// mapRecordMark stands between the URI of a Resource Map and its number in the identifier
+// of the record, because the identifier must not be the URI of the map (ORE alpha §2.1).
 const mapRecordMark = "#record"
 
 func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom yields the Resource Maps of a set whose number is from or higher. It omits
-// maps that have no Atom document, and maps that are too large for harvesters.
-func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64) iter.Seq2[*mapItem, error] {
+// mapsFrom yields the Resource Maps of a set whose numbers are at least first. It omits
+// maps without an Atom document or with one that is too large for a record.
+func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, first int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
 			return
 		}
-		for row, err := range p.Maps.Items.Items(ctx, set.ID, mapKind, from) {
+		for row, err := range p.Maps.Items.Items(ctx, set.ID, mapKind, first) {
 			m := &mapItem{}
 			if err == nil {
 				err = json.Unmarshal([]byte(row.Body), m)
@@ -78,7 +77,6 @@ func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64)
 	}
 }
 
-// hasMaps reports whether a set has maps.
 func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	for i := range p.Shown {
 		for _, err := range p.mapsFrom(ctx, &p.Shown[i], 0) {
@@ -88,7 +86,7 @@ func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mapOf finds the map whose record has the identifier; nil if there is none.
+// mapOf returns nil if no Resource Map has a record with the identifier.
 func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet, *mapItem, error) {
 	i := strings.LastIndex(identifier, mapRecordMark)
 	if i < 0 {
@@ -112,8 +110,8 @@ func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet
 	return nil, nil, nil
 }
 
-// mapRecord returns the record of a Resource Map in the metadata format with the given
-// prefix. The record has no metadata if these are not requested.
+// mapRecord returns the record of a Resource Map. The record has no metadata if metadata
+// is false.
 func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, metadata bool) (r oaipmh.Record, err error) {
 	r.Header = oaipmh.Header{Identifier: p.mapIdentifier(m), Datestamp: oaipmh.Stamp{Time: m.At.UTC().Truncate(time.Second)}}
 	if set.Name != "" {
@@ -129,7 +127,8 @@ func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, meta
 	return r, err
 }
 
-// mapText returns the Atom document of a map without its XML declaration.
+// mapText returns the Atom document of a Resource Map without its XML declaration, as
+// metadata of a record.
 func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	text, err := readRecord(p.Maps.Files, m.Keys[0])
 	if err != nil {
@@ -141,8 +140,7 @@ func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// maps yields the records of those Resource Maps of the current set that have higher
-// numbers than after.
+// maps yields the records of the Resource Maps of a set whose numbers are above after.
 func (l *lister) maps(after int64) error {
 	if l.s.Prefix != mapFormat.Prefix && l.s.Prefix != oaiDC.Prefix {
 		return nil
@@ -151,12 +149,12 @@ func (l *lister) maps(after int64) error {
 		if err != nil {
 			return err
 		}
-		if !l.in(m.At) {
+		if !l.selects(m.At) {
 			continue
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the Resource Map was removed in the meantime
+			continue // the Resource Map was removed after it was listed
 		}
 		if err != nil {
 			return err

@@ -23,8 +23,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Catalog is the part of a catalog that Published needs. It is implemented by
-// *catalog.Facts.
+// Catalog is the part of a catalog that Published needs, as *catalog.Facts implements it.
 type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -33,26 +32,25 @@ type Catalog interface {
 	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
-// PublishedSet describes a published set, whose resources are records of the OAI-PMH
-// repository.
+// PublishedSet is a published set, whose resources are records of the OAI-PMH repository.
 type PublishedSet struct {
 	ID      catalog.SetID
-	Name    string // name of the set; "" is the default set
+	Name    string // name of the set, and its setSpec; "" is the default set, which has none
 	Title   string
-	Harvest *Key // the Key of the Store with the harvested records of the set; nil if the set is not harvested
+	Harvest *Key // Key of the Store of a set that is harvested; otherwise nil
 }
 
-// Published is the OAI-PMH repository of a publication. The record of a resource has
-// the URI of the resource as its identifier, and the time of the last change as its
-// datestamp. Harvested records keep their identifier and their metadata format. All
-// records are available as oai_dc too. Resource Maps are further records. Deletions are
-// listed as long as the change log has them.
+// Published is the OAI-PMH repository of a publication. The identifier of a record is the
+// URI of the resource, and the datestamp is the time of its last change. Harvested
+// records keep their identifier and their metadata format. All records are available as
+// oai_dc, too. Resource Maps are further records. Deletions are listed as long as they
+// are in the change log.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
-	Stores  map[Key]*Store // the stores of all harvested sets
+	Stores  map[Key]*Store // the Store of each harvested set
 	Files   fs.FS          // the published directory
-	Maps    *Maps          // the published Resource Maps; nil if there are none
+	Maps    *Maps          // the Resource Maps of the publication; nil if it has none
 	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
@@ -65,7 +63,8 @@ func (p *Published) Identity(context.Context) (oaipmh.Identity, error) {
 	return oaipmh.Identity{Name: p.Name, Emails: p.Emails, Deleted: oaipmh.DeletedTransient, Earliest: oaipmh.Stamp{Time: time.Unix(0, 0).UTC()}}, nil
 }
 
-// oaiDC is the metadata format that every repository must support.
+// oaiDC is the metadata format of Dublin Core, which every repository must support
+// (§4.4).
 var oaiDC = oaipmh.Format{Prefix: "oai_dc", Schema: "http://www.openarchives.org/OAI/2.0/oai_dc.xsd", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}
 
 // Formats implements oaipmh.Repository.
@@ -100,8 +99,8 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	return formats, nil
 }
 
-// format returns the metadata format in which the records of a set were harvested. It
-// returns false if the set is not harvested.
+// format returns the metadata format in which a set was harvested; false if the set is
+// not harvested.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -123,11 +122,10 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is the position of a record in a list of records: the set, the kind of the
-// record and a number. Each set begins with its members, ordered by ID. Then come the
-// deletions in the change log, then the Resource Maps. If the log has all changes since
-// the requested time, the set begins with the changes in the log instead of members and
-// deletions.
+// place is the position of a record in a list: its set, its kind and its number. A set
+// begins with its members by ID, followed by the deletions in the change log and the
+// Resource Maps. If the log has all changes since the requested time, the set begins with
+// these changes instead of members and deletions.
 type place struct {
 	set  int
 	kind placeKind
@@ -190,14 +188,14 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is the number of records that are looked up together. Those that do not fit
-// into the response are looked up again for the next response.
+// listBatch is the number of records that are looked up together. It is small, because
+// those that the response has no space for are looked up in vain.
 const listBatch = 125
 
-// errEnough ends an iteration whose consumer stopped.
+// errEnough means that the consumer has stopped the iteration.
 var errEnough = errors.New("enough")
 
-// lister yields the records that a request of a harvester selects.
+// lister yields the records for one list request.
 type lister struct {
 	p        *Published
 	ctx      context.Context
@@ -208,8 +206,8 @@ type lister struct {
 	index    int
 }
 
-// set yields those records of one set that come after a place. A place without a kind
-// is the beginning of the set.
+// set yields the records of one set after a place. A place without a kind is the
+// beginning of the set.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
@@ -221,7 +219,6 @@ func (l *lister) set(from place) error {
 	return l.maps(0)
 }
 
-// resources yields the records of resources of the current set that come after a place.
 func (l *lister) resources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
@@ -245,20 +242,19 @@ func (l *lister) resources(from place) error {
 	return l.changes(from)
 }
 
-// logReaches reports whether the change log has all changes since the time (from) that
-// the harvester requested. If so, seq is the number of the last change before that
-// time.
+// logReaches reports whether the change log has all changes since the "from" of the
+// request. If so, seq is the number of the last change before that time.
 func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if l.s.From.IsZero() {
 		return false, 0, nil
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // the harvester may also need changes before the start of the log
+		return false, 0, err // changes that the harvester needs may have been removed from the log
 	}
-	low := first.Seq // the number of a change before the requested time
+	low := first.Seq // the change with the number low is before the requested time
 	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
-	for err == nil && low < high { // no change with a number above high is before the requested time
+	for err == nil && low < high { // binary search: changes with numbers above high are not before the requested time
 		middle := low + (high-low)/2
 		var c catalog.Change
 		if c, err = l.changeAfter(middle); c.Seq == 0 || c.Seq > high || !c.Datetime.Before(l.s.From.Time) {
@@ -270,8 +266,8 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	return true, low, err
 }
 
-// changeAfter returns the first change of the current set with a number above seq. It
-// returns a zero Change if there is none.
+// changeAfter returns the first change with a number above seq; the zero Change if there
+// is none.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -279,14 +275,14 @@ func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	return catalog.Change{}, nil
 }
 
-// in reports whether the request of the harvester includes the datestamp t.
-func (l *lister) in(t time.Time) bool {
+// selects reports whether t is between "from" and "until" of the request, as a datestamp
+// in seconds.
+func (l *lister) selects(t time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
 }
 
-// members yields the records of those members of the current set that have higher IDs
-// than after.
+// members yields the records of the members with an ID above after.
 func (l *lister) members(after int64) error {
 	for {
 		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
@@ -294,18 +290,18 @@ func (l *lister) members(after int64) error {
 			return err
 		}
 		after = some[len(some)-1].ID
-		some = slices.DeleteFunc(some, func(r catalog.Resource) bool { return !l.in(r.Changed) })
+		some = slices.DeleteFunc(some, func(r catalog.Resource) bool { return !l.selects(r.Changed) })
 		var found []entry
 		for _, r := range some {
 			found = append(found, entry{r, place{l.index, amongMembers, r.ID}, r.Changed, false})
 		}
-		if err := l.give(found); err != nil {
+		if err := l.yieldRecords(found); err != nil {
 			return err
 		}
 	}
 }
 
-// entry is a resource of which a record will be made.
+// entry is a resource that a record describes.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -313,9 +309,8 @@ type entry struct {
 	deleted bool
 }
 
-// changes yields the records of changed resources that come after a place or, if the
-// kind of the place is amongDeletions, only the records of deleted ones. If a resource
-// changed several times, only its last change counts.
+// changes yields a record for each resource that changed after a place; only for deleted
+// ones if the kind of the place is amongDeletions.
 func (l *lister) changes(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -330,7 +325,7 @@ func (l *lister) changes(from place) error {
 		if !l.s.Until.IsZero() && c.Datetime.Truncate(time.Second).After(l.s.Until.Time) {
 			break
 		}
-		if from.kind == amongDeletions && c.Change != resourcesync.Deleted || !l.in(c.Datetime) {
+		if from.kind == amongDeletions && c.Change != resourcesync.Deleted || !l.selects(c.Datetime) {
 			continue
 		}
 		if some = append(some, c); len(some) == listBatch {
@@ -342,8 +337,8 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges yields a record for each of the given changes, except those that a later
-// change of the same resource follows.
+// lastChanges yields the records of the given changes. It skips a change if the same
+// resource has a later one.
 func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -356,9 +351,8 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// A resource that was deleted and created again may have been deleted once
-	// more. That deletion may not be among the given changes, or may be after the
-	// last requested datestamp.
+	// A resource may have been created and deleted again after a deletion among the given
+	// changes. Only its last deletion is listed.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -373,11 +367,10 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 		e.URI = c.URI
 		found = append(found, e)
 	}
-	return l.give(found)
+	return l.yieldRecords(found)
 }
 
-// give makes records of the given entries and yields them.
-func (l *lister) give(some []entry) error {
+func (l *lister) yieldRecords(some []entry) error {
 	records, err := l.p.complete(l.ctx, l.index, some, l.s)
 	if err != nil {
 		return err
@@ -390,7 +383,7 @@ func (l *lister) give(some []entry) error {
 		if l.metadata && !it.Deleted {
 			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // the file was removed in the meantime, and the next publication lists the deletion
+				continue // the file was removed after the publication; the next one lists the deletion
 			}
 			if err != nil {
 				return err
@@ -403,8 +396,8 @@ func (l *lister) give(some []entry) error {
 	return nil
 }
 
-// complete returns the records of entries of a set. The identifier of a record is empty
-// if the record is listed with another set and so must not be listed here.
+// complete makes the records of some entries. A record has an empty identifier if it must
+// not be listed, because it is listed with another set.
 func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
 	records := make([]oaipmh.Record, len(some))
 	uris := make([]string, len(some))
@@ -426,15 +419,15 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // the record is listed with the other set, so not here
+				records[i].Identifier = "" // the record is only listed with the other set
 			}
 		}
 	}
 	return records, p.identifiers(ctx, &p.Shown[set], some, records)
 }
 
-// identifiers gives harvested records the identifiers that they have in the repository
-// from which they come.
+// identifiers replaces the URI of harvested records by the identifier in their
+// repository.
 func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
 	if set.Harvest == nil {
 		return nil
@@ -443,12 +436,12 @@ func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []e
 	for i := range some {
 		paths[i], _ = scan.PathOf(p.BaseURL, some[i].URI)
 	}
-	known, err := p.Stores[*set.Harvest].identifiers(ctx, paths)
+	originals, err := p.Stores[*set.Harvest].identifiers(ctx, paths)
 	if err != nil {
 		return err
 	}
 	for i := range records {
-		if id := known[paths[i]]; id != "" && records[i].Identifier != "" {
+		if id := originals[paths[i]]; id != "" && records[i].Identifier != "" {
 			records[i].Identifier = id
 		}
 	}
@@ -489,7 +482,7 @@ func noFormat(prefix string) error {
 	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
 }
 
-// find returns the record with an identifier: a member of a set, or else the last
+// find returns the member of a set that has an identifier or, if there is none, the last
 // deletion in the change logs (§2.5.1).
 func (p *Published) find(ctx context.Context, identifier string) (e entry, err error) {
 	for i := range p.Shown {
@@ -517,7 +510,6 @@ func (p *Published) find(ctx context.Context, identifier string) (e entry, err e
 	return e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "the repository has no such record"}
 }
 
-// uriOf returns the URI of a resource in a set, given the identifier of its record.
 func (p *Published) uriOf(set int, identifier string) string {
 	if k := p.Shown[set].Harvest; k != nil {
 		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
@@ -525,7 +517,6 @@ func (p *Published) uriOf(set int, identifier string) string {
 	return identifier
 }
 
-// metadata returns the metadata of a record in a metadata format.
 func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte, error) {
 	if set.Harvest == nil || set.Harvest.Prefix != prefix {
 		return dublinCore(e), nil
@@ -542,8 +533,7 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// readRecord reads a file. It stops when the file is longer than the metadata of a
-// record may be.
+// readRecord reads at most one kilobyte more than a record may have.
 func readRecord(files fs.FS, name string) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {
@@ -553,7 +543,8 @@ func readRecord(files fs.FS, name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// dublinCore returns the name, URI, media type and time of a resource as oai_dc.
+// dublinCore returns oai_dc metadata with the name, URI, media type and time of a
+// resource.
 func dublinCore(e *entry) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +

@@ -20,8 +20,8 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// schema has the tables of the database. A record is pending until the file with its
-// metadata has been written.
+// schema creates the tables. The metadata of a record is pending until its file is
+// written.
 const schema = `
 CREATE TABLE IF NOT EXISTS record (
 	id         INTEGER PRIMARY KEY,
@@ -47,37 +47,35 @@ CREATE INDEX IF NOT EXISTS file_uri ON file (uri);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-// applicationID marks databases of this package ("inOA").
+// applicationID marks databases of this package: "inOA" in ASCII.
 const applicationID = 0x696e4f41
 
-// Store is a database of records. Its methods are not safe for concurrent use.
+// Store is a database of harvested records. Its methods are not safe for concurrent use.
 type Store struct {
 	db     *sql.DB
 	prefix string // metadataPrefix
 }
 
-// Key says which records a Store contains: those of a set of a repository in a metadata
-// format. Each Key has a Store of its own.
+// Key identifies a Store by what is harvested: a set of a repository, in a metadata
+// format.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName returns the name of the file of the Store, in a state directory. It begins
-// with the file name of the catalog, because catalog.IsStateName recognises the files
-// of a state by that.
+// FileName returns the name of the database in the state directory. It begins with the
+// name of the catalog, by which catalog.IsStateName recognises files of a state.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
 }
 
-// Open opens the Store of a Key in a state directory. It creates the Store if there is
-// none.
+// Open opens the Store of a Key in a state directory, or creates it.
 func Open(ctx context.Context, state string, k Key) (*Store, error) {
 	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "mmap_size(0)", "cache_size(-32768)", "journal_size_limit(16777216)",
 	}}, true)
 }
 
-// OpenReadOnly opens the Store of a Key for reading. The error is fs.ErrNotExist if
-// there is none.
+// OpenReadOnly opens the Store of a Key for reading. The error is fs.ErrNotExist if there
+// is no Store.
 func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -96,7 +94,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // one connection for reading, one for writing at the same time
+	db.SetMaxOpenConns(2) // the caller may write while it iterates over records
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
@@ -104,8 +102,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	return s, nil
 }
 
-// prepare checks that the database is one of this package, and creates the tables if it
-// may write.
+// prepare refuses a database of another program.
 func (s *Store) prepare(ctx context.Context, writes bool) error {
 	var id, objects int64
 	if err := s.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -127,20 +124,20 @@ func (s *Store) prepare(ctx context.Context, writes bool) error {
 // Close closes the store.
 func (s *Store) Close() error { return s.db.Close() }
 
-// progress is the state of the current or last harvest, stored in the database.
+// progress is the stored state of the harvest that is running or was the last.
 type progress struct {
 	Round    int64           `json:"round"`          // number of the harvest
-	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so records that it does not list may have been deleted
+	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so a missing record may have been deleted
 	Running  bool            `json:"running,omitempty"`
-	Lost     bool            `json:"lost,omitempty"` // the harvest contained records without an identifier
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // the datestamp from which records are requested
+	Lost     bool            `json:"lost,omitempty"` // the harvest had records without an identifier, so no record is missing for sure
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // argument "from" of the list requests
 	Position oaipmh.Position `json:"position,omitzero"`
-	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // the highest datestamp so far; one that is later than its response counts as the time of the response
-	Began    time.Time       `json:"began,omitzero"`   // time at which the harvest began, by our clock
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far, but never later than the response with the record
+	Began    time.Time       `json:"began,omitzero"`   // start of the harvest, by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
-	Size     int64           `json:"size,omitempty"`    // the largest completeListSize that a response stated
-	Format   oaipmh.Format   `json:"format,omitzero"`   // metadata format, as the repository describes it
+	Size     int64           `json:"size,omitempty"`    // largest completeListSize in a response
+	Format   oaipmh.Format   `json:"format,omitzero"`   // metadata format as the repository states it
 }
 
 const progressName = "progress"
@@ -157,14 +154,13 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// transact calls a function in a transaction. The transaction is durable if transact
-// returns nil.
-func (s *Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
+// transact commits a transaction durably if run returns nil; otherwise it rolls back.
+func (s *Store) transact(ctx context.Context, run func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if err := run(tx); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
@@ -179,9 +175,9 @@ func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
 	return err
 }
 
-// take stores, in one transaction, the records of a response and the progress of the
-// harvest.
-func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
+// storePage stores the records of a response and the progress of the harvest in one
+// transaction.
+func (s *Store) storePage(ctx context.Context, page *oaipmh.Page, p *progress) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		if page != nil {
 			if err := s.put(ctx, tx, page, p.Round); err != nil {
@@ -192,15 +188,14 @@ func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error 
 	})
 }
 
-// upsert stores a record. The record becomes pending if its metadata changed.
+// upsert stores a record. Its metadata becomes pending if it changed.
 const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark is a statement that stores why a record cannot be used. It keeps the earlier
-// facts about the record.
+// mark stores why a record cannot be used, and keeps the earlier facts about the record.
 const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
@@ -240,12 +235,12 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 	return nil
 }
 
-// declaration is the first line of the files of records.
+// declaration is the first line of each file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keep stores that a record exists although a complete list does not contain it. It
-// also stores the facts that page may have about the record.
-func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
+// keepRecord prevents that a record is deleted because a complete list lacks it. The page
+// contains the record, if it was requested.
+func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
 			return err
@@ -254,14 +249,13 @@ func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progre
 	})
 }
 
-// sweep stores that those records are deleted that a complete harvest did not list.
-func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
+// markDeleted marks the records as deleted that a complete harvest did not list.
+func (s *Store) markDeleted(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
 }
 
-// known is a row of the table record.
-type known struct {
+type storedRecord struct {
 	id               int64
 	identifier, path string
 	datestamp        string
@@ -270,22 +264,22 @@ type known struct {
 	pending          []byte
 }
 
-// batch is the usual number of rows that are read together.
+// batch is the usual number of records that are read together.
 const batch = 500
 
-// each yields the records that match an SQL condition, ordered by ID, in batches of n.
-// While it iterates, the caller may write to the store.
-func (s *Store) each(ctx context.Context, where string, n int) iter.Seq2[[]known, error] {
+// recordsWhere yields the records that match an SQL condition by ID, in batches of n. The
+// caller may write to the Store while it iterates.
+func (s *Store) recordsWhere(ctx context.Context, where string, n int) iter.Seq2[[]storedRecord, error] {
 	query := "SELECT id, identifier, path, datestamp, written, ifnull(wrong, ''), pending FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
-	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *known) (int64, error) {
+	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *storedRecord) (int64, error) {
 		err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &k.written, &k.wrong, &k.pending)
 		return k.id, err
 	})
 }
 
-// batches yields the rows of an SQL query in batches of n. The query has two
-// parameters: the key after which it begins, and n. For the first batch the key is
-// start. The function scan reads a row, and returns the key of that row.
+// batches yields the rows of an SQL query in batches of n rows. Each batch is a query
+// with two parameters: the key of the last row (at first start) and n. The function scan
+// reads a row and returns its key.
 func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n int, scan func(*sql.Rows, *T) (K, error)) iter.Seq2[[]T, error] {
 	read := func(after K) (some []T, last K, err error) {
 		rows, err := db.QueryContext(ctx, query, after, n)
@@ -313,8 +307,9 @@ func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n
 	}
 }
 
-// update applies assignments, as in an UPDATE statement, to records in one transaction.
-func (s *Store) update(ctx context.Context, assignments string, records []known) error {
+// update sets columns of some records in one transaction. The assignments are those of an
+// UPDATE statement.
+func (s *Store) update(ctx context.Context, assignments string, records []storedRecord) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		for i := range records {
 			if _, err := tx.ExecContext(ctx, "UPDATE record SET "+assignments+" WHERE id = ?", records[i].id); err != nil {
@@ -325,12 +320,11 @@ func (s *Store) update(ctx context.Context, assignments string, records []known)
 	})
 }
 
-// identifiers returns, by path, the identifiers of the records whose files have these
-// paths.
-func (s *Store) identifiers(ctx context.Context, paths []string) (known map[string]string, err error) {
-	known = make(map[string]string, len(paths))
+// identifiers returns the identifiers of records by the paths of their files.
+func (s *Store) identifiers(ctx context.Context, paths []string) (byPath map[string]string, err error) {
+	byPath = make(map[string]string, len(paths))
 	if len(paths) == 0 {
-		return known, nil
+		return byPath, nil
 	}
 	args := make([]any, len(paths))
 	for i := range paths {
@@ -347,7 +341,7 @@ func (s *Store) identifiers(ctx context.Context, paths []string) (known map[stri
 		if err := rows.Scan(&path, &identifier); err != nil {
 			return nil, err
 		}
-		known[path] = identifier
+		byPath[path] = identifier
 	}
-	return known, rows.Err()
+	return byPath, rows.Err()
 }

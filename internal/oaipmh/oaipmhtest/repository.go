@@ -1,5 +1,5 @@
 // Package oaipmhtest has an OAI-PMH repository for tests that can behave like faulty
-// repositories. It shares no code with the client and the handler that it tests.
+// servers. It shares no code with package oaipmh, which it tests.
 package oaipmhtest
 
 import (
@@ -21,43 +21,42 @@ type Record struct {
 	Sets       []string
 	Deleted    bool
 	Title      string
-	Link       string // dc:identifier in the generated metadata; "" omits it
-	Metadata   string // metadata of the record; "" generates oai_dc
+	Link       string // text of dc:identifier in generated metadata; "" means none
+	Metadata   string // metadata of the record as XML; "" means generated oai_dc
 }
 
-// Repository is an HTTP handler that answers OAI-PMH requests. Its fields may be
-// changed between requests while it is locked. Changed must be called after Records was
-// changed without Put.
+// Repository is an HTTP handler that answers OAI-PMH requests. A test locks it to change
+// fields between requests, and calls Changed after it has changed Records directly.
 type Repository struct {
 	sync.Mutex
 	Records  []Record // all records, in any order
-	PageSize int      // largest number of records in a response; 0 is 100
-	Days     bool     // the granularity of datestamps is days
-	Deleted  string   // value of deletedRecord; "" is persistent
+	PageSize int      // most records in a response; 0 means 100
+	Days     bool     // datestamps are days, not seconds
+	Deleted  string   // deletedRecord in Identify; "" means persistent
 	Now      time.Time
 	NoGzip   bool
-	Unsorted bool // lists have the order of Records, not that of datestamps
-	// Fault is called for each request, whose number is n, from 1. It returns true if
-	// it has sent a response itself.
+	Unsorted bool // records are listed in the order of Records, not of datestamps
+	// Fault is called for each request with its number n, from 1. If it returns true, it
+	// has sent the response itself.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
-	// Change returns the response that is sent in place of the given one.
+	// Change replaces a response before it is sent.
 	Change func(r *http.Request, answer string) string
 
 	requests int
 	queries  []string
 
-	chosen   string   // the selection of the last request for a list, for which selected is valid
-	selected []Record // records of the last selection, sorted by datestamp
+	chosen   string   // selection of the last list request, to which the field selected belongs
+	selected []Record // records that the last list request selected, sorted by datestamp
 }
 
-// Requests returns the queries of all requests so far.
+// Requests returns the query of each request so far.
 func (p *Repository) Requests() []string {
 	p.Lock()
 	defer p.Unlock()
 	return append([]string(nil), p.queries...)
 }
 
-// Put adds a record. It replaces the record with the same identifier, if there is one.
+// Put adds a record or replaces the record with the same identifier.
 func (p *Repository) Put(r Record) {
 	p.Lock()
 	defer p.Unlock()
@@ -71,7 +70,7 @@ func (p *Repository) Put(r Record) {
 	p.Records = append(p.Records, r)
 }
 
-// Changed must be called after the field Records was changed.
+// Changed must be called after a change of Records.
 func (p *Repository) Changed() { p.chosen = "" }
 
 // Fill adds n records with the identifiers oai:example.org:1, oai:example.org:2 and so
@@ -108,7 +107,7 @@ func (p *Repository) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// Answer returns the response to a request.
+// Answer returns the response to a request as XML.
 func (p *Repository) Answer(r *http.Request) string {
 	q := r.URL.Query()
 	now := p.Now
@@ -198,8 +197,8 @@ func (r *Record) metadata() string {
 		r.Title + "</dc:title><dc:creator>Example, Given</dc:creator><dc:date>2001</dc:date>" + link + "</oai_dc:dc>"
 }
 
-// list returns a page of a list. Its resumption token contains the selection and the
-// number of records in earlier pages.
+// list returns a page of a list. Its resumption token has the selection and the number of
+// records that were sent, so that the Repository stores no state.
 func (p *Repository) list(verb, token, from, until, set string) string {
 	skip := 0
 	if token != "" {
