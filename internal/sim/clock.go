@@ -30,7 +30,6 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-// turn sets how wrong the clock is from the given time on.
 func (k *clock) turn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,14 +43,12 @@ func (k *clock) turn(now time.Time, to shift) {
 	k.turns = append(k.turns, turn{now, to})
 }
 
-// right reports whether the clock has never been wrong.
 func (k *clock) right() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.turns) == 0
 }
 
-// shows returns the time that the clock shows at the given correct time.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +92,6 @@ func (k *clock) rewrite() *Switch {
 	return sw
 }
 
-// wrongClock returns a fault that sets the clock of the Source wrong.
 func wrongClock(name, says string, ahead shift) *Switch {
 	return &Switch{Name: name, Says: "the Source's clock is " + says + "; events during this time keep their wrong times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }

@@ -82,10 +82,8 @@ type call struct {
 	luck     *rand.Rand // the source of random numbers for this request only
 }
 
-// base returns the URL below which everything is served.
 func (c *call) base() string { return c.s.o.BaseURL }
 
-// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -262,7 +260,6 @@ func (c *call) robots() string {
 	return text
 }
 
-// published returns the published document at a path.
 func (c *call) published() (*answer, error) {
 	if a := c.cached(); a != nil {
 		return a, nil
@@ -316,14 +313,12 @@ func (a *answer) content() ([]byte, bool) {
 	return b, err == nil
 }
 
-// bytes replaces the body and the ETag of the response.
 func (a *answer) bytes(b []byte) {
 	sum := sha256.Sum256(b)
 	a.body, a.size = bytes.NewReader(b), int64(len(b))
 	a.header.Set("ETag", fmt.Sprintf(`"%x"`, sum[:12]))
 }
 
-// html turns the response into an HTML page.
 func (a *answer) html(status int, text string) {
 	a.status, a.conditional, a.document, a.resource = status, false, false, nil
 	a.bytes([]byte(text))
