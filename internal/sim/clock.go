@@ -30,7 +30,7 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-func (k *clock) turn(now time.Time, to shift) {
+func (k *clock) addTurn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last := turn{}
@@ -43,7 +43,7 @@ func (k *clock) turn(now time.Time, to shift) {
 	k.turns = append(k.turns, turn{now, to})
 }
 
-func (k *clock) right() bool {
+func (k *clock) isRight() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.turns) == 0
@@ -58,9 +58,9 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns the time that the clock showed at a past time. At the exact time at which
+// shownAt returns the time that the clock showed at a past time. At the exact time at which
 // the clock was set, it still showed the time before the setting.
-func (k *clock) said(t time.Time) time.Time {
+func (k *clock) shownAt(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, turn := range slices.Backward(k.turns) {
@@ -79,7 +79,7 @@ func (k *clock) rewrite() *Switch {
 		if err != nil {
 			return s
 		}
-		return k.said(t).Format(time.RFC3339Nano)
+		return k.shownAt(t).Format(time.RFC3339Nano)
 	}
 	sw := inPackages("clock", "", func(d *document) { d.times(said) }, nil)
 	packages := sw.doc

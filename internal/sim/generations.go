@@ -201,7 +201,7 @@ func (c *call) cached() *answer {
 	}
 	d := past[len(past)-1-back]
 	a := c.stored(d)
-	a.header.Set("Date", c.clock.said(d.published).Format(http.TimeFormat))
+	a.header.Set("Date", c.clock.shownAt(d.published).Format(http.TimeFormat))
 	a.header.Set("Age", fmt.Sprint(max(0, int64(c.s.o.Model.Now().Sub(d.published).Seconds()))))
 	return a
 }
@@ -232,7 +232,7 @@ func (c *call) stored(d *generation) *answer {
 	a := newAnswer(xmlType, bytes.NewReader(d.text), int64(len(d.text)))
 	a.document, a.generation = true, d
 	a.bytes(d.text)
-	a.header.Set("Last-Modified", c.clock.said(d.published).Format(http.TimeFormat))
+	a.header.Set("Last-Modified", c.clock.shownAt(d.published).Format(http.TimeFormat))
 	a.header.Set("Cache-Control", "no-cache")
 	return a
 }
