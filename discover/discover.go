@@ -18,7 +18,7 @@ import (
 type Finder struct {
 	Client *fetch.Client // required
 
-	AllowOrigins []string // origins (scheme://host[:port]) from which documents may be read besides the Source's own
+	AllowOrigins []string // origins (scheme://host[:port]) that may serve documents, in addition to the Source's own origin
 	// MaxDocuments is the maximum number of documents that are read in one search, and
 	// of links in one document to others; 0 is 10,000. The entries of all documents
 	// together may take 64 MiB of memory.
@@ -30,20 +30,20 @@ type Finder struct {
 // Source is the result of a search.
 type Source struct {
 	Given       string   // the URI given to Find
-	Description string   // URI of the Source Description, or of the document that takes its place, because it lists Capability Lists or lists; empty if unknown
+	Description string   // URI of the Source Description, or of the Capability List, page or robots.txt used in its place; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
-	Origins     []string // all origins of the Source: Origin, and that of the given URI if a redirect led from http to https
-	Sets        []Set    // at least one
-	Complete    bool     // set if Sets contains all sets of the Source Description
+	Origins     []string // Origin and, after a redirect from http to https, the http origin
+	Sets        []Set    // sets of resources; at least one
+	Complete    bool     // true if Sets contains all sets of the Source Description
 	Way         Way      // the way by which the Source was found
 	Tried       []Attempt
-	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, and then a Notice with the number of the others
-	Requests    int      // requests sent
+	Notices     []Notice // the first 1,000 deviations and omissions found; if there are more, the last Notice says how many
+	Requests    int      // number of HTTP requests sent
 }
 
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
-	URI           string   // URI of the Capability List; for a list without one, the URI of the list
+	URI           string   // URI of the Capability List, or of the Resource List or Change List if there is no Capability List
 	Name          string   // name of the directory with the set's documents, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
@@ -51,12 +51,12 @@ type Set struct {
 	Other         map[resourcesync.Capability][]string
 	ChangeFreq    resourcesync.ChangeFreq // changefreq of the Change Lists in the Capability List; may be empty
 
-	// Err is the reason why the Capability List could not be used; nil if it could. The
-	// set exists nevertheless, and nothing may be concluded about its resources.
+	// Err is the reason why the Capability List is unusable; nil if it is usable. A set
+	// with Err still exists, so its resources must not be treated as deleted.
 	Err error
 }
 
-// Documents returns the URIs of the set's documents of a capability.
+// Documents returns the URIs of the set's documents with the given capability.
 func (s *Set) Documents(c resourcesync.Capability) []string {
 	switch c {
 	case resourcesync.CapabilityResourceList:
@@ -70,7 +70,7 @@ func (s *Set) Documents(c resourcesync.Capability) []string {
 // Way is a way of looking for the Source of a site.
 type Way string
 
-// These are the values of Way, as used in reports.
+// The values of Way; reports show them as written here.
 const (
 	WayDocument  Way = "document"        // the given URI is a ResourceSync document
 	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the response to the given URI
@@ -89,13 +89,13 @@ type Attempt struct {
 	Page    error  // error about an HTML page that was served instead of a document; nil if there was none
 }
 
-// Notice reports to the user something that was tolerated or left out.
+// Notice reports a tolerated deviation, or an entry or link that was not followed.
 type Notice struct {
 	URI         string             // URI of the document that the notice is about
-	Line        int                // line of the entry that the notice is about, counted from 1; 0 if it is about no entry
-	Quirk       resourcesync.Quirk // number of the quirk (known deviation from the standard); 0 if it is none
+	Line        int                // line of the entry that the notice is about, counted from 1; 0 if the notice is not about an entry
+	Quirk       resourcesync.Quirk // number of the known deviation from the standard; 0 if the deviation has no number
 	Msg         string
-	AllowOrigin string // origin that the user can allow, so that nothing is left out; empty if that does not help
+	AllowOrigin string // origin that the user must allow to have the document read; empty if the origin is not the reason
 }
 
 // Find looks for the Source to which a URI belongs. If there is none, it returns an

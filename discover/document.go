@@ -12,12 +12,11 @@ import (
 	"instep/resourcesync"
 )
 
-// doc holds what the search needs of a document that was read completely.
 type doc struct {
 	base    *url.URL // URL of the document
 	header  resourcesync.Header
 	entries []entry // entries of a Source Description or a Capability List; nil for other documents
-	leads   bool    // set if an entry has a capability that occurs only in Source Descriptions
+	leads   bool    // true if an entry has a capability that occurs only in Source Descriptions
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -29,8 +28,7 @@ type entry struct {
 	freq        resourcesync.ChangeFreq
 }
 
-// brokenError is an unusable ResourceSync document. The search must not continue as if
-// the document did not exist.
+// brokenError ends the search: a Source exists, but its document at uri is unusable.
 type brokenError struct {
 	uri string
 	err error
@@ -39,8 +37,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// Broken returns the URI of the document of the Source that ended the search because it
-// is unusable; "" if the search ended for another reason.
+// Broken returns the URI of the unusable document that ended the search; "" if the search
+// ended for another reason.
 func (e *Error) Broken() string {
 	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
 		return broken.uri
@@ -48,10 +46,9 @@ func (e *Error) Broken() string {
 	return ""
 }
 
-// notDocumentError reports a response that is not a ResourceSync document.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // set if the response is a plain Sitemap (without ResourceSync)
+	plain     bool         // true if the response is a Sitemap without ResourceSync elements
 	page      *fetch.Error // error about the HTML page in the response; nil if it is no page
 	err       error
 }
@@ -64,7 +61,6 @@ func (e *notDocumentError) Error() string {
 }
 func (e *notDocumentError) Unwrap() error { return e.err }
 
-// load requests a document and reads it completely.
 func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, 0)
 	if err != nil {
@@ -75,8 +71,7 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open requests a document. limit is the largest allowed length of its body in bytes; 0
-// stands for the usual limit for documents.
+// open requests a document. The body may have limit bytes; 0 means the default limit.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.left.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
@@ -97,8 +92,8 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 // complete. A longer header belongs to an HTML page or an attack.
 const maxHead = 512 << 10
 
-// read reads the document in a response to its end, and returns what the search needs
-// of it. If the response is no document, begin is the part of it that was read.
+// read reads a document completely. If the response is not a document, begin contains the
+// bytes that were read, so that the caller can look for links in an HTML page.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -145,9 +140,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// addNotices makes notices of the notes about one document. It leaves out notes about legal
-// deviations, and those about relative URIs, which are reported when such a URI is
-// followed.
+// addNotices skips notes about relative URIs, because resolve reports each relative URI
+// that the search follows.
 func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -157,8 +151,7 @@ func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// storeEntry stores an entry of the document, unless the entries of all documents take too
-// much memory.
+// storeEntry returns an error if the entries of all documents take more than maxKept bytes.
 func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.room.Add(-kept.size()) < 0 {
@@ -168,8 +161,6 @@ func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	return nil
 }
 
-// dropEntries drops the stored entries of the document, because they are not links to
-// further documents.
 func (d *doc) dropEntries(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
@@ -183,17 +174,15 @@ func (e *entry) size() int64 {
 	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
 }
 
-// brief shortens a capability that a document states. The limit is longer than every
-// known capability.
+// brief truncates a capability to a length that every known capability fits in.
 func brief(c resourcesync.Capability) resourcesync.Capability {
 	const most = 100
 	return resourcesync.Capability(truncate(string(c), most))
 }
 
-// headerError converts the error of a document whose header could not be read. It
-// distinguishes a broken document from a response that is no document. A first element
-// beyond the limits belongs to an HTML page or an attack. A page that keeps programs
-// out (a bot wall) is a temporary failure, since there may be a document behind it.
+// headerError distinguishes a broken document from a response that is not a document. A
+// bot wall (an HTML page served to programs) is a temporary failure, because the server
+// may deliver a document later.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}
@@ -205,7 +194,6 @@ func headerError(bad *document.Error) error {
 	return none
 }
 
-// pageOf returns the error about an HTML page that err wraps; nil if it wraps none.
 func pageOf(err error) *fetch.Error {
 	var none *notDocumentError
 	if errors.As(err, &none) {
@@ -214,9 +202,8 @@ func pageOf(err error) *fetch.Error {
 	return nil
 }
 
-// loadNamed loads a document to which another document of the Source links. An HTML
-// page in its place is a temporary error, because the Source may be blocked or under
-// repair.
+// loadNamed loads a document that the Source links. An HTML page instead of the document
+// is a temporary error, because the server may be blocking programs or under repair.
 func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	d, err := t.load(ctx, uri)
 	if page := pageOf(err); page != nil {
@@ -225,20 +212,17 @@ func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// holdsDocuments reports whether the entries of a document with the given capability
-// are further documents for the search.
+// holdsDocuments reports whether documents of capability c list other documents.
 func holdsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 
-// leadsToSameKind reports whether an entry of a Source Description or Capability List leads to a
-// document of the same kind, as the entries of an index do (1.1 §8). Some Sources have
-// such entries in a urlset.
+// leadsToSameKind reports whether the entry lists a document of the same capability, as
+// entries of an index do (1.1 §8). Some Sources have such entries in a urlset.
 func (d *doc) leadsToSameKind(e *entry) bool {
 	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
 }
 
-// checkKind returns an error if the document has another root or capability.
 func (d *doc) checkKind(r resourcesync.Root, c resourcesync.Capability) error {
 	if d.header.Root == r && d.header.Capability == c {
 		return nil
@@ -246,7 +230,6 @@ func (d *doc) checkKind(r resourcesync.Root, c resourcesync.Capability) error {
 	return &CapabilityError{URI: d.base.String(), Want: c, Got: d.header.Capability, Root: d.header.Root}
 }
 
-// resolve turns a loc or href into the URI of a document.
 func (d *doc) resolve(t *trip, ref string, line int) (*url.URL, error) {
 	u, err := fetch.ParseReference(ref)
 	if err != nil {

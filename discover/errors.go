@@ -11,13 +11,13 @@ import (
 	"instep/resourcesync"
 )
 
-// Error means that no Source was found behind a URI. It wraps the error of each way,
-// the last one first. So errors.Is(err, fetch.Temporary) works, and errors.As finds the
-// *fetch.Error or *resourcesync.DecodeError that ended the search.
+// Error means that Find found no Source. It wraps the error of each way, the last way
+// first, so errors.As finds the *fetch.Error or *resourcesync.DecodeError that ended the
+// search.
 type Error struct {
 	Given    string
-	Tried    []Attempt // in the order tried; the last one ended the search
-	Requests int       // requests sent
+	Tried    []Attempt // attempts in their order; the last one ended the search
+	Requests int       // number of HTTP requests sent
 }
 
 // Error lists the ways that were tried.
@@ -44,8 +44,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary returns one sentence, which says that the site has no Source and lists the
-// places where the search looked for it.
+// Summary returns a sentence for the user: the site does not offer ResourceSync, and the
+// places that were tried.
 func (e *Error) Summary() string {
 	var tried []string
 	for _, a := range e.Tried {
@@ -56,9 +56,7 @@ func (e *Error) Summary() string {
 	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace describes one place in which the search looked for the Source of a site,
-// with the result. It returns "" for Link headers, since a missing one is not worth
-// mentioning.
+// triedPlace returns "" for Link headers, which the summary need not mention.
 func triedPlace(a Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -78,7 +76,6 @@ func triedPlace(a Attempt) string {
 	return fmt.Sprintf("%s (%s)", place, triedOutcome(a))
 }
 
-// triedOutcome describes in a few words what the search found in one place.
 func triedOutcome(a Attempt) string {
 	fe, ok := errors.AsType[*fetch.Error](a.Err)
 	foreign, elsewhere := errors.AsType[*ForeignError](a.Err)
@@ -99,11 +96,11 @@ func triedOutcome(a Attempt) string {
 	return "no ResourceSync document"
 }
 
-// ForeignError reports a document on an origin that is neither the Source's nor
-// allowed.
+// ForeignError reports a document that was not read, because its origin is neither the
+// Source's own nor allowed by the user.
 type ForeignError struct {
-	URI    string // the document
-	Origin string // the origin or address that would have to be allowed
+	URI    string // URI of the document that was not read
+	Origin string // origin that the user has to allow to have the document read
 }
 
 // Error names the document and the option that allows it.
@@ -111,7 +108,8 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%q is on another origin than the Source; allow it with --allow-origin %s", e.URI, e.Origin)
 }
 
-// CapabilityError reports a document of another kind than its place requires.
+// CapabilityError reports a document whose capability is not the one that the link to the
+// document promises.
 type CapabilityError struct {
 	URI       string
 	Want, Got resourcesync.Capability
@@ -123,8 +121,7 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
-// noPlaceError reports an entry whose capability must not occur in the document that
-// contains it.
+// noPlaceError reports an entry whose capability must not occur in the document where.
 type noPlaceError struct {
 	capability resourcesync.Capability
 	where      string
@@ -140,7 +137,6 @@ func (e *noPlaceError) Error() string {
 	return fmt.Sprintf("capability %q is unknown", string(e.capability))
 }
 
-// kindOf returns a name for a kind of document, for people.
 func kindOf(r resourcesync.Root, c resourcesync.Capability) string {
 	switch {
 	case c == "" && r == resourcesync.SitemapIndex:

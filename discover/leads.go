@@ -11,28 +11,27 @@ import (
 	"instep/resourcesync"
 )
 
-// maxLeads bounds the number of references of one page or robots.txt that are followed.
+// maxLeads is the number of links that the search follows from one page or robots.txt.
 const maxLeads = 100
 
-// leads are links to possible documents of the Source, found in an HTML page, in a
-// response header or in robots.txt.
+// leads are links that may lead to the Source, found in an HTML page, in Link headers or
+// in robots.txt.
 type leads struct {
-	at    string // URL of the page or robots.txt that contains the references
-	none  string // reason why there are no references, for the error
+	at    string // URL of the page or robots.txt that contains the links
+	none  string // error message if the page or robots.txt contains no links
 	refs  []ref
-	want  resourcesync.Capability // capability that the referenced documents should have
-	quirk resourcesync.Quirk      // quirk (known deviation) that a notice names if a document has another capability
+	want  resourcesync.Capability // capability that the linked documents should have
+	quirk resourcesync.Quirk      // known deviation that a notice names if a linked document has another capability
 }
 
-// ref is one of these references to a possible document.
 type ref struct {
 	uri  string
-	line int   // line in the page, from 1; 0 if unknown
-	err  error // the reason why the reference cannot be followed
+	line int   // line of the link in the page or robots.txt, from 1; 0 if unknown
+	err  error // the reason why the link cannot be followed
 }
 
-// reference makes a ref for the URL u. The ref contains an error if the URL must not be
-// followed, or if err, the error of the caller in reading the URL, is not nil.
+// reference returns a ref to u. err is the error of parsing u; callers pass it so that
+// the ref of an invalid URL contains the reason.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())
@@ -46,13 +45,12 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 	return ref{uri: u.String(), line: line}
 }
 
-// nowhereError reports that a page or robots.txt leads to no Source.
 type nowhereError struct {
-	none   string // reason why there was no reference to follow
+	none   string // error message if there was no link to follow
 	refs   int
-	plain  int    // number of references to plain Sitemaps (without ResourceSync)
-	first  string // URL of the first plain Sitemap
-	reason error  // error of the first reference that is not to a plain Sitemap
+	plain  int    // number of links to Sitemaps without ResourceSync elements
+	first  string // URL of the first Sitemap without ResourceSync elements
+	reason error  // error of the first link that leads to no Sitemap
 }
 
 func (e *nowhereError) Error() string {
@@ -72,10 +70,9 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// followAll follows the references and collects the sets to which they lead. A page or
-// robots.txt may have a reference for each set (1.1 §6.3.4). A reference that is
-// broken, or does not lead to a document of the Source, is skipped. A document of the
-// Source that is unusable ends the search.
+// followAll collects the sets of all links, because robots.txt may contain a Sitemap line
+// for each set (1.1 §6.3.4). It skips broken links and links to other documents. An
+// unusable document of the Source ends the search.
 func (s *search) followAll(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
@@ -113,7 +110,6 @@ func (s *search) followAll(ctx context.Context, t *trip, l *leads) error {
 	return nil
 }
 
-// followRef loads the document of one reference, and finds the sets to which it leads.
 func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error {
 	if r.err != nil {
 		return r.err
@@ -136,7 +132,6 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	return nil
 }
 
-// appendMissing appends those of the sets in more that are not yet in sets.
 func appendMissing(sets, more []Set) []Set {
 	for _, m := range more {
 		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
@@ -146,12 +141,11 @@ func appendMissing(sets, more []Set) []Set {
 	return sets
 }
 
-// description returns the URI of the Source Description to which all references lead.
-// If they lead to different ones or to none, it returns the URL of the page or
-// robots.txt with the references.
-func (l *leads) description(sets []Set, of []string) string {
-	first := of[0]
-	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {
+// description returns the only Source Description to which the links lead. If the links
+// lead to several, it returns the URL of the page or robots.txt.
+func (l *leads) description(sets []Set, found []string) string {
+	first := found[0]
+	if slices.ContainsFunc(found, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {
 		return l.at
 	}
 	return first

@@ -16,71 +16,69 @@ import (
 
 // Local is a Source whose documents are files: those below one directory, as "instep
 // publish --out" writes them, or a single list. It takes the place of the cache of a
-// Client ([fetch.Client.WithCache]), so that the Client requests no documents: linked
-// documents are read only from the directory. The documents keep their URIs, and so the
-// Source is the same as over HTTP. Resources are requested from the origin of these
-// URIs.
+// Client ([fetch.Client.WithCache]), so that the Client reads all documents from the
+// directory and only requests resources, from the origin of the documents' URIs. Documents
+// keep the URIs that they have over HTTP.
 type Local struct {
 	URI  string // URI of the first document
-	dir  string // for people
+	dir  string // name of the directory in messages
 	fsys fs.FS
 	base *url.URL // URL of the directory; its path ends with a slash
 }
 
-// NoHost is the site to which documents without links are assigned, as they do not show
-// their own. Its host never exists (RFC 6761 §6.4).
+// NoHost is the base URI of documents that contain no links, and so do not show their own
+// URI. The host never exists (RFC 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are the names of documents with which the search begins in a directory.
+// firstNames are in order of preference: OpenLocal starts with the first one that exists.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal opens a Source whose documents are files. name is the first document to
-// read; if it is ".", the document is chosen from those in the directory. dir is the
-// name of the directory in messages. fsys must not lead out of the directory.
+// OpenLocal opens a Source whose documents are files in fsys, which must not lead out of
+// the directory. The search starts with the document name; "." means the first
+// conventional name that exists. Messages show dir as the name of the directory.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
 		var err error
-		if name, err = l.first(); err != nil {
+		if name, err = l.firstName(); err != nil {
 			return nil, err
 		}
 	}
-	links, err := l.links(name)
+	links, err := l.readLinks(name)
 	if err != nil {
 		return nil, err
 	}
-	l.base = l.place(name, links)
+	l.base = l.inferBase(name, links)
 	own := *l.base
 	own.Path += name
 	l.URI = own.String()
 	return l, nil
 }
 
-func (l *Local) first() (string, error) {
+func (l *Local) firstName() (string, error) {
 	for _, name := range firstNames {
-		if l.has(name) {
+		if l.hasFile(name) {
 			return name, nil
 		}
 	}
 	return "", fmt.Errorf("%s: %w: expected ResourceSync documents, such as %s", l.dir, fs.ErrNotExist, firstNames[1])
 }
 
-func (l *Local) has(name string) bool {
+func (l *Local) hasFile(name string) bool {
 	info, err := fs.Stat(l.fsys, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxLinks is the maximum number of links in a document from which its own URI is
-// concluded.
+// maxLinks bounds the links of a document from which its own URI is inferred.
 const maxLinks = 100
 
 var errLinks = errors.New("the document has more links than are read")
 
-// links returns the absolute links in a document. Links to other documents come first.
-func (l *Local) links(name string) ([]*url.URL, error) {
+// readLinks returns the absolute links of a document, the "up" and "index" links first.
+func (l *Local) readLinks(name string) ([]*url.URL, error) {
 	f, _, err := l.open(name)
 	if err != nil {
 		return nil, err
@@ -109,17 +107,17 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // problems in later entries are reported when the entries are read
+	return links, nil // the search itself reports errors in later entries
 }
 
-// place concludes the URI of the directory from the links of a document: it must make
-// one of the links lead to an existing file of the directory. If no URI does, the
-// document is assumed to be in the same directory as the target of its first link.
-func (l *Local) place(name string, links []*url.URL) *url.URL {
+// inferBase infers the URI of the directory: the first URI at which a link of the document
+// leads to an existing file. If there is none, the document is assumed to be in the
+// directory to which its first link leads.
+func (l *Local) inferBase(name string, links []*url.URL) *url.URL {
 	for _, u := range links {
 		rest := strings.TrimPrefix(u.Path, "/")
 		for rest != "" {
-			if fs.ValidPath(rest) && l.has(rest) {
+			if fs.ValidPath(rest) && l.hasFile(rest) {
 				return directoryURI(u, strings.TrimSuffix(u.Path, rest))
 			}
 			_, rest, _ = strings.Cut(rest, "/")
@@ -136,7 +134,6 @@ func (l *Local) place(name string, links []*url.URL) *url.URL {
 	return u
 }
 
-// directoryURI returns the URI of the directory with the given path on the host of u.
 func directoryURI(u *url.URL, dir string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
 }
@@ -158,7 +155,7 @@ func (l *Local) open(name string) (_ fs.File, size int64, err error) {
 
 var _ fetch.Cache = (*Local)(nil)
 
-// Load implements [fetch.Cache]: a document is a file of the directory, or absent.
+// Load implements [fetch.Cache]. It opens the file of the document with this URI.
 func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	refuse := func(kind fetch.Kind, msg string, err error) (*fetch.Cached, error) {
 		return nil, &fetch.Error{Op: "read", URL: uri, Kind: kind, Msg: msg, Err: err}
@@ -178,6 +175,5 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	return &fetch.Cached{URL: u.String(), Length: size, Final: true, Body: f}, nil
 }
 
-// Store implements [fetch.Cache]. It does nothing, since the documents are already
-// files.
+// Store implements [fetch.Cache]. It does nothing, because the documents are already files.
 func (l *Local) Store(context.Context, string, *fetch.Cached) {}

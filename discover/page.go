@@ -16,19 +16,19 @@ import (
 	"instep/resourcesync"
 )
 
-// page is a response that may link to the Source (1.1 §6.3.3).
+// page is the response to the URI of the user. Its Link headers and its HTML may link to
+// the Source (1.1 §6.3.3).
 type page struct {
 	base   *url.URL // URL of the response
 	header []weblink.Link
 	isHTML bool
 	html   weblink.Page
-	err    error // error while reading the HTML; earlier links are used
+	err    error // error that ended reading the HTML; the links before the error are used
 }
 
-// readGiven reads the response for the URI given by the user: a document, or a page
-// whose links may lead to the Source. A resource of any size may have a Link header, so
-// the size limit for documents applies only after the response has turned out to be a
-// document.
+// readGiven reads the URI of the user, which may be a document, a page or a resource.
+// A resource of any size may have a Link header, so the size limit of documents applies
+// only when the response has turned out to be a document.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read collects the links of an HTML page. begin is the beginning of the page, which
-// has already been read from the response.
+// read collects the links of an HTML page. begin contains the bytes that were already read
+// from the body of resp.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -56,8 +56,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML reports whether a response is an HTML page, by its media type. Files with
-// another media type, such as downloads, must not influence the search.
+// isHTML decides by the media type. HTML in responses of another media type, such as
+// downloads, must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)
@@ -79,7 +79,6 @@ func (s *search) followHeaders(ctx context.Context, t *trip) error {
 	return s.followAll(ctx, t, &l)
 }
 
-// leads returns the references among the links of a page.
 func (p *page) leads() leads {
 	return leads{
 		at: p.base.String(), none: "no link with rel=\"resourcesync\"",
@@ -87,8 +86,8 @@ func (p *page) leads() leads {
 	}
 }
 
-// concernsGiven reports whether a Link header is about the given URI itself. A link whose
-// anchor is another URI is about that URI, and is ignored.
+// concernsGiven reports whether a Link header describes the page itself, and not the URI of
+// its "anchor" parameter (RFC 8288 §3.2).
 func (p *page) concernsGiven(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
@@ -123,7 +122,6 @@ func (s *search) followElements(ctx context.Context, t *trip) error {
 	return s.followAll(ctx, t, &l)
 }
 
-// resolved makes a reference of a link in an HTML page, whose URL may be relative.
 func (s *search) resolved(p *page, href string, line int) ref {
 	whole, err := p.html.Resolve(p.base.String(), href)
 	if err != nil {
@@ -133,8 +131,8 @@ func (s *search) resolved(p *page, href string, line int) ref {
 	return s.reference(u, line, err)
 }
 
-// followRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain
-// Sitemaps, which are the majority.
+// followRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It reads only the
+// header of Sitemaps without ResourceSync elements, because most Sitemaps are such.
 func (s *search) followRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {
@@ -160,7 +158,6 @@ func (s *search) followRobots(ctx context.Context, t *trip, uri string) error {
 	return nil
 }
 
-// robots reads the Sitemap lines in a robots.txt.
 func (t *trip) robots(ctx context.Context, uri string) (*url.URL, []weblink.Sitemap, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {

@@ -14,40 +14,39 @@ import (
 )
 
 const (
-	maxDocuments = 10_000   // largest number of documents read in one search
-	maxUp        = 8        // largest number of up links followed from the given document
+	maxDocuments = 10_000   // default for Finder.MaxDocuments
+	maxUp        = 8        // largest number of "up" links followed from the document of the user
 	atATime      = 4        // number of Capability Lists read concurrently
-	maxKept      = 64 << 20 // memory for the entries of all documents, in bytes
-	maxNotices   = 1_000    // number of notices listed; further ones are only counted
+	maxKept      = 64 << 20 // memory in bytes for the entries of all documents of a search
+	maxNotices   = 1_000    // number of notices that a search lists; further notices are only counted
 	maxMessage   = 1_000    // largest length of a notice in bytes
 )
 
-// search is one call of Find.
 type search struct {
 	f       Finder
 	most    int
 	left    atomic.Int64                       // number of documents that may still be read
-	room    atomic.Int64                       // number of bytes of memory that entries may still take
-	told    atomic.Int64                       // notices
-	allowed map[string]bool                    // origins that may be read besides the Source's own
-	asked   map[string]bool                    // URIs at which the search has already looked for the Source
-	way     Way                                // the current way
-	page    *page                              // response for the URI given by the user; nil if there was none
-	called  map[string]resourcesync.Capability // capability that Source Descriptions state for the document at a URI; set before that document is read
+	room    atomic.Int64                       // bytes of memory that entries may still occupy
+	told    atomic.Int64                       // number of notices, including those beyond maxNotices
+	allowed map[string]bool                    // origins that may serve documents, in addition to the Source's own origin
+	asked   map[string]bool                    // URIs that the search has already requested to find the Source
+	way     Way                                // the way that the search is trying
+	page    *page                              // response to the URI of the user; nil if the request failed
+	called  map[string]resourcesync.Capability // URI of a document → capability that a Source Description states for the document
 	src     *Source
 }
 
-// trip collects the notices and counts of one part of the search, so that several parts
-// may run concurrently. A trip is used by one goroutine only.
+// trip collects the notices and counts of one goroutine, so that a search can read
+// documents concurrently.
 type trip struct {
 	s         *search
 	notices   []Notice
-	leftOut   error // reason why the first of the skipped entries was skipped
-	passPlain bool  // whether the search reads only the header of plain Sitemaps
+	leftOut   error // reason why an entry or link was not followed; leaveOut chooses the most useful reason
+	passPlain bool  // true if only the header of Sitemaps without ResourceSync elements is read
 	requests  int
 }
 
-// note records a notice. To bound the memory, notices beyond a limit are only counted.
+// note only counts the notices beyond maxNotices, to bound the memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -115,9 +114,8 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-// worthTrying reports whether an attempt is still worthwhile. It returns false if the search
-// has already looked at the same URI, or if the page whose links should be followed
-// could not be fetched.
+// worthTrying returns false if the search has already requested the URI of the attempt, or
+// if the page could not be fetched and so has no links to follow.
 func (s *search) worthTrying(a Attempt) bool {
 	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil
@@ -167,8 +165,8 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// endsSearch reports whether an error ends the search. It does if a Source was found but is
-// broken or unavailable, because no other Source may then be used in its place.
+// endsSearch reports whether an error ends the search. If a Source is broken or
+// unavailable, the search must not use another Source instead.
 func endsSearch(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError
@@ -184,10 +182,9 @@ func endsSearch(err error) bool {
 	return true
 }
 
-// places lists the places in which the search looks for the Source of a URI: the URI and
-// its links, the well-known URIs, robots.txt. A URI that ends in a slash is a site or a
-// part of one; for such a part the well-known URI below it comes first. Any other URI
-// may itself be a document.
+// places lists the attempts in their order. A URI that ends in a slash is a site or a part
+// of a site, so its well-known URI comes first. Any other URI may be a document, so the
+// search first requests the URI itself.
 func places(given *url.URL) []Attempt {
 	at := func(path string) string {
 		u := *given

@@ -9,15 +9,15 @@ import (
 	"instep/resourcesync"
 )
 
-// reading is what was read from one Capability List.
+// reading is the content of one Capability List.
 type reading struct {
 	set   Set
-	own   bool  // set if the list describes a set, and is not only an index of other Capability Lists
-	named []Set // a set for each Capability List to which this one links, with only URI and description
+	own   bool  // true if the Capability List describes a set; false for an index of Capability Lists
+	named []Set // a set with only URI and description for each Capability List that is linked
 	none  error // reason why the document is no Capability List; set only if the link to it states an unknown capability
 }
 
-// set reads a set of resources from its Capability List (1.1 §9).
+// set reads a Capability List (1.1 §9).
 func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
@@ -51,8 +51,6 @@ func (t *trip) sortEntries(ctx context.Context, d *doc, r *reading) {
 	}
 }
 
-// place adds the URI of a document, to which an entry of the Capability List links, to
-// the set.
 func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string) {
 	c := e.capability
 	if !c.Known() {
@@ -68,8 +66,8 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// readCapability reads the document of an entry to find out its capability, because the entry
-// states none or an unknown one.
+// readCapability reads the capability of a document from the document itself, because the
+// entry in the Capability List states none or an unknown one.
 func (t *trip) readCapability(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
 	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
 	if called != "" {
@@ -100,8 +98,8 @@ func (s *Set) add(c resourcesync.Capability, uri string) {
 	}
 }
 
-// isListing reports whether a document of this capability belongs to a set: it
-// lists resources, changes, packages or their archives.
+// isListing reports whether documents of capability c list resources, changes, packages or
+// archives, and so belong to a set.
 func isListing(c resourcesync.Capability) bool {
 	switch c {
 	case resourcesync.CapabilityResourceList, resourcesync.CapabilityChangeList,
@@ -114,8 +112,8 @@ func isListing(c resourcesync.Capability) bool {
 	return false
 }
 
-// setName returns the name of the directory with a set's documents, unless every Source
-// has a directory of that name.
+// setName returns the name of the directory that contains u; "" if the name is a
+// conventional one, such as "resourcesync", which does not distinguish sets.
 func setName(u *url.URL) string {
 	switch name := path.Base(path.Dir(u.Path)); name {
 	case "/", ".", "resourcesync", ".well-known":

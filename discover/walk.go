@@ -27,16 +27,14 @@ func (s *search) setsBehind(ctx context.Context, t *trip, d *doc) error {
 		return s.fromCapabilityList(ctx, t, d)
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
-	case d.leads: // otherwise the documents would be mirrored as resources
+	case d.leads: // a list with links to documents: the documents must not be mirrored as resources
 		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
 }
 
-// setOrigin sets the Source's origin when its first document has been read. After a
-// redirect from http to https both origins belong to the Source. Any other redirect to
-// another origin needs the user's consent: the user must allow that origin for all
-// documents.
+// setOrigin adds an origin to the Source after a redirect from http to https. After any
+// other redirect to another origin the user has to allow that origin.
 func (s *search) setOrigin(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
@@ -45,8 +43,6 @@ func (s *search) setOrigin(at *url.URL) {
 	}
 }
 
-// checkOrigin returns an error if the URL u is neither on an origin of the Source nor on an
-// allowed one, so that a document must not be read from it.
 func (s *search) checkOrigin(u *url.URL) error {
 	o := fetch.Origin(u)
 	if slices.Contains(s.src.Origins, o) || s.allowed[o] {
@@ -55,8 +51,7 @@ func (s *search) checkOrigin(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// resolveLink resolves a URI in the document d. It returns an error if a document must not be
-// read from the resulting URI.
+// resolveLink returns an error if no document may be read from the resolved URI.
 func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -65,8 +60,7 @@ func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, err
 	return u.String(), s.checkOrigin(u)
 }
 
-// leaveOut records that an entry of a document, or a link of a page, is not followed
-// because of err.
+// leaveOut adds a notice that err prevents the search from following an entry or link.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
@@ -79,7 +73,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// the first reason is kept, except that one which the user can remove is preferred
+	// keep the first reason, but prefer a ForeignError, because the user can allow the origin
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
@@ -87,7 +81,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 }
 
 // fromList finds the Capability List of a list of resources or packages (1.1 §9) by its
-// "up" links. If there is none, the list becomes a set of its own.
+// "up" links. Without a Capability List the list becomes a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
@@ -124,17 +118,16 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List after %d links up", maxUp)}
 }
 
-// makeSetOf makes a set from a list that has no usable Capability List. The parameter why is
-// the reason why its "up" link cannot be followed; "" if there is no such link.
+// makeSetOf makes a set of a list without usable Capability List. why is the reason why
+// the "up" link cannot be followed; "" if the list has no "up" link.
 func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
-	// If the Capability List exists and fails only at the moment, it may be found
-	// later, so the list must not become a set of its own. Only a list that the user
-	// named does.
+	// Only a list that the user named becomes a set while its "up" link fails: the
+	// Capability List may be readable again in the next search.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
@@ -149,8 +142,8 @@ func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	return nil
 }
 
-// fromCapabilityList makes the given Capability List, or those to which it links, the
-// sets of the Source. It ignores other sets of the Source.
+// fromCapabilityList reads only the sets of the Capability List d, and no other sets of
+// the Source.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
@@ -172,8 +165,6 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error 
 	return err
 }
 
-// fromDescription reads the sets of a Source Description, or of an index of Source
-// Descriptions.
 func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	s.src.Description = d.base.String()
 	parts, err := s.allDescriptions(ctx, t, d)
@@ -193,9 +184,8 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	return err
 }
 
-// allDescriptions returns the Source Description d and those to which it links. These are
-// the parts of an index (1.1 §8), one level deep, or entries of a urlset that is used
-// like an index.
+// allDescriptions returns the Source Description d and the Source Descriptions that it
+// links as an index (1.1 §8). Some Sources use a urlset like an index.
 func (s *search) allDescriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
@@ -209,8 +199,7 @@ func (s *search) allDescriptions(ctx context.Context, t *trip, d *doc) ([]*doc, 
 	return parts, nil
 }
 
-// linkedDescriptions reads the Source Descriptions to which d links, except those that have
-// already been read.
+// linkedDescriptions reads the Source Descriptions that d links and that are not in seen.
 func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
@@ -242,12 +231,10 @@ func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen m
 	return parts, nil
 }
 
-// inDescription says in error messages which document contains a misplaced entry.
 const inDescription = "a Source Description"
 
-// capabilityLists returns a set for each Capability List in a Source Description, with
-// only its URI and description. An entry without a capability counts as a Capability
-// List. An entry with an unknown capability may be one.
+// capabilityLists returns sets with only URI and description. An entry without a
+// capability, or with an unknown one, counts as a Capability List until it is read.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -284,7 +271,6 @@ func dropRepeated(t *trip, d *doc, sets []Set) []Set {
 	})
 }
 
-// whyNoSets returns the reason why no sets were found in a Source Description.
 func whyNoSets(t *trip) error {
 	if t.leftOut != nil {
 		return fmt.Errorf("the Source Description names no Capability List that can be read: %w", t.leftOut)
@@ -292,10 +278,9 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets completes the sets in level, by reading the Capability Lists to which they
-// link, and those to which these link, each once. If a Capability List cannot be read,
-// the error becomes that of its set; it is returned only if there is no usable set. The
-// search began at the document d.
+// readSets reads the Capability Lists that level links, and the Capability Lists that they
+// link, each once. If a Capability List cannot be read, its set gets the error (Set.Err).
+// readSets returns an error only if no set is usable.
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
@@ -334,7 +319,6 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 	return sets, nil
 }
 
-// readLevel reads the Capability Lists of the sets in stubs, several concurrently.
 func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	trips, read := make([]*trip, len(stubs)), make([]reading, len(stubs))
 	var g errgroup.Group
@@ -353,8 +337,6 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	return read
 }
 
-// readSet reads the Capability List of a set of which only URI and description are
-// known.
 func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	d, err := t.loadNamed(ctx, stub.URI)
 	if none := t.noCapabilityList(stub.URI, d, err); none != nil {
@@ -372,9 +354,9 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	return reading{set: stub, own: true}
 }
 
-// noCapabilityList checks a document to which a Source Description links with an
-// unknown capability. It returns the reason why the document is no Capability List, or
-// nil if it is one or cannot be fetched at present.
+// noCapabilityList returns an error if a Source Description states an unknown capability
+// for the document and the document is not a Capability List. A temporary error of the
+// request does not decide this, so noCapabilityList then returns nil.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.called[uri]
 	switch {

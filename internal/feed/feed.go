@@ -13,7 +13,7 @@ import (
 // Kind is the format of a feed.
 type Kind string
 
-// Values of Kind.
+// The formats that Read reads.
 const (
 	Atom Kind = "atom"
 	RSS  Kind = "rss"
@@ -146,8 +146,8 @@ func notFeed(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotFeed, err)
 }
 
-// children calls the function child for each child of an element. The function must read
-// that child up to its end tag.
+// children calls child for each child element. The function child must read up to the
+// end tag of the child element.
 func (r *reader) children(child func(*xml.StartElement) error) error {
 	for {
 		r.m.left = maxEntry
@@ -166,7 +166,6 @@ func (r *reader) children(child func(*xml.StartElement) error) error {
 	}
 }
 
-// atom reads a child of an Atom feed.
 func (r *reader) atom(start *xml.StartElement) error {
 	if start.Name.Space != nsAtom {
 		return r.d.Skip()
@@ -212,7 +211,6 @@ func (r *reader) channel(start *xml.StartElement) error {
 	})
 }
 
-// entry reads the fields of an entry and passes it to the handler.
 func (r *reader) entry(e *Entry, field func(*reader, *Entry, *xml.StartElement) error) error {
 	e.Line, _ = r.d.InputPos()
 	for {

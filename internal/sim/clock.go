@@ -30,8 +30,7 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-// turn sets how wrong the clock is from the given time on.
-func (k *clock) turn(now time.Time, to shift) {
+func (k *clock) addTurn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last := turn{}
@@ -44,14 +43,12 @@ func (k *clock) turn(now time.Time, to shift) {
 	k.turns = append(k.turns, turn{now, to})
 }
 
-// right reports whether the clock has never been wrong.
-func (k *clock) right() bool {
+func (k *clock) isRight() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.turns) == 0
 }
 
-// shows returns the time that the clock shows at the given correct time.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,9 +58,9 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns the time that the clock showed at a past time. At the exact time at which
+// shownAt returns the time that the clock showed at a past time. At the exact time at which
 // the clock was set, it still showed the time before the setting.
-func (k *clock) said(t time.Time) time.Time {
+func (k *clock) shownAt(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, turn := range slices.Backward(k.turns) {
@@ -82,7 +79,7 @@ func (k *clock) rewrite() *Switch {
 		if err != nil {
 			return s
 		}
-		return k.said(t).Format(time.RFC3339Nano)
+		return k.shownAt(t).Format(time.RFC3339Nano)
 	}
 	sw := inPackages("clock", "", func(d *document) { d.times(said) }, nil)
 	packages := sw.doc
@@ -95,7 +92,6 @@ func (k *clock) rewrite() *Switch {
 	return sw
 }
 
-// wrongClock returns a fault that sets the clock of the Source wrong.
 func wrongClock(name, says string, ahead shift) *Switch {
 	return &Switch{Name: name, Says: "the Source's clock is " + says + "; events during this time keep their wrong times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }

@@ -25,7 +25,7 @@ func keyOf(seed uint64, id, version uint32) uint64 {
 	return mix(mix(seed+golden) ^ (uint64(id)<<32 | uint64(version)))
 }
 
-// content generates the bytes of one version of a resource while they are read.
+// content generates the bytes of a resource version on demand, so that none are stored.
 type content struct {
 	key  uint64
 	size int64
@@ -72,7 +72,6 @@ func (c content) fill(p []byte, off int64) {
 
 func (c content) open() *io.SectionReader { return io.NewSectionReader(c, 0, c.size) }
 
-// sum hashes the content, using buf as a buffer.
 func (c content) sum(buf []byte) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for off := int64(0); off < c.size; {
@@ -124,7 +123,6 @@ func (s Size) check() error {
 	return nil
 }
 
-// of returns the size of the content that is generated from the given key.
 func (s Size) of(key uint64) int64 {
 	switch s.Kind {
 	case Uniform:

@@ -25,7 +25,7 @@ type document struct {
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // the attribute at that the list had when it was published
+	at       time.Time // the "at" attribute of the list when it was published
 }
 
 type attr struct{ name, value string }
@@ -127,8 +127,6 @@ func linkNodes(links []resourcesync.Link) (nodes []node) {
 	return nodes
 }
 
-// get returns the value of an attribute of the node, or "" if the node does not have
-// the attribute.
 func (n *node) get(name string) string {
 	if n == nil {
 		return ""
@@ -141,7 +139,7 @@ func (n *node) get(name string) string {
 	return ""
 }
 
-// set sets an attribute. It does nothing on a nil node.
+// set does nothing on a nil node.
 func (n *node) set(name, value string) {
 	if n == nil {
 		return
@@ -162,14 +160,12 @@ func (n *node) change(name string, to func(string) string) {
 	}
 }
 
-// drop removes attributes.
 func (n *node) drop(names ...string) {
 	if n != nil {
 		n.attrs = slices.DeleteFunc(n.attrs, func(a attr) bool { return slices.Contains(names, a.name) })
 	}
 }
 
-// rename renames an attribute.
 func (n *node) rename(from, to string) {
 	if n == nil {
 		return
@@ -200,10 +196,8 @@ func (e entry) loc() string {
 	return ""
 }
 
-// is reports whether the document has one of the given kinds.
 func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.kind) }
 
-// isList reports whether the entries of the document describe resources.
 func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
 
 // allMD returns the nodes rs:md of the root and of all entries.
@@ -219,7 +213,6 @@ func (d *document) allMD() (all []*node) {
 	return all
 }
 
-// locs replaces the URI (element loc) of each entry.
 func (d *document) locs(to func(string) string) {
 	for _, e := range d.entries {
 		if n := find(e, "loc"); n != nil {
@@ -228,8 +221,6 @@ func (d *document) locs(to func(string) string) {
 	}
 }
 
-// links calls a function for each link of the root and of the entries. The function may
-// change the link.
 func (d *document) links(to func(*node)) {
 	each := func(nodes []node) {
 		for i := range nodes {
@@ -275,7 +266,6 @@ func (d *document) times(to func(string) string) {
 	}
 }
 
-// bytes encodes the document.
 func (d *document) bytes() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=%q?>\n%s", d.charset, d.before)
@@ -325,7 +315,7 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 func writeAttrs(b *bytes.Buffer, attrs []attr) {
 	for _, a := range attrs {
 		b.WriteString(" " + a.name + `="`)
-		_ = xml.EscapeText(b, []byte(a.value)) // as above
+		_ = xml.EscapeText(b, []byte(a.value)) // writing to a Buffer never fails
 		b.WriteString(`"`)
 	}
 }

@@ -24,12 +24,10 @@ func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.05, answer: change}
 }
 
-// allAnswers returns a fault that affects every response.
 func allAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return withRows(rows, inAnswers(name, says, change))
 }
 
-// allDocuments returns a fault that affects every document.
 func allDocuments(name, rows, says string, change func(*call, *document)) *Switch {
 	return withRows(rows, inDocuments(name, says, change))
 }

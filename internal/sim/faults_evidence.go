@@ -190,5 +190,5 @@ func (c *call) withoutTime(e entry) entry {
 		return e
 	}
 	e.md().drop("datetime")
-	return e.withLastmod(c.clock.said(c.s.o.Model.before(id, at)).Format(time.RFC3339Nano))
+	return e.withLastmod(c.clock.shownAt(c.s.o.Model.before(id, at)).Format(time.RFC3339Nano))
 }

@@ -99,7 +99,6 @@ var fetchFaults = []*Switch{
 	}),
 }
 
-// status returns a fault that answers requests with the given status.
 func status(code int) *Switch {
 	name := "http-" + strconv.Itoa(code)
 	says := fmt.Sprintf("%d %s", code, http.StatusText(code))
@@ -149,13 +148,11 @@ func wrongRange(c *call, a *answer) {
 	a.status, a.conditional, a.size = http.StatusPartialContent, false, a.size-from-1
 }
 
-// without removes a header field from the request.
 func (c *call) without(name string) { c.r.Header.Del(name) }
 
-// maxHang is the longest time for which a stalled response keeps its connection open.
+// maxHang bounds the time for which a stalled response keeps its connection open.
 const maxHang = 10 * time.Minute
 
-// hang blocks until the client has disconnected.
 func (c *call) hang() {
 	c.wait(maxHang)
 	panic(http.ErrAbortHandler)

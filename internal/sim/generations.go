@@ -41,7 +41,6 @@ const (
 	maxGenerations = 16 << 20 // total size
 )
 
-// keep adds a document that was just published.
 func (g *generations) keep(d *generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +60,6 @@ func (g *generations) keep(d *generation) {
 	g.all = slices.Delete(g.all, 0, drop)
 }
 
-// of returns the stored generations (past forms) of a document, oldest first.
 func (g *generations) of(key string) []*generation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +102,6 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	return 0, false
 }
 
-// keepGenerations stores the documents that the last publication wrote.
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
@@ -204,7 +201,7 @@ func (c *call) cached() *answer {
 	}
 	d := past[len(past)-1-back]
 	a := c.stored(d)
-	a.header.Set("Date", c.clock.said(d.published).Format(http.TimeFormat))
+	a.header.Set("Date", c.clock.shownAt(d.published).Format(http.TimeFormat))
 	a.header.Set("Age", fmt.Sprint(max(0, int64(c.s.o.Model.Now().Sub(d.published).Seconds()))))
 	return a
 }
@@ -231,12 +228,11 @@ func (c *call) revalidates() bool {
 	})
 }
 
-// stored returns a response whose body is a past form of a document.
 func (c *call) stored(d *generation) *answer {
 	a := newAnswer(xmlType, bytes.NewReader(d.text), int64(len(d.text)))
 	a.document, a.generation = true, d
 	a.bytes(d.text)
-	a.header.Set("Last-Modified", c.clock.said(d.published).Format(http.TimeFormat))
+	a.header.Set("Last-Modified", c.clock.shownAt(d.published).Format(http.TimeFormat))
 	a.header.Set("Cache-Control", "no-cache")
 	return a
 }

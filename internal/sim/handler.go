@@ -68,7 +68,7 @@ func (s *Source) Switch(on ...Switched) {
 	for _, sw := range on {
 		wrong.years, wrong.by = wrong.years+sw.clock.years, wrong.by+sw.clock.by
 	}
-	s.wire.clock.turn(s.o.Model.Now(), wrong)
+	s.wire.clock.addTurn(s.o.Model.Now(), wrong)
 	s.wire.on.Store(&on)
 }
 
@@ -82,10 +82,8 @@ type call struct {
 	luck     *rand.Rand // the source of random numbers for this request only
 }
 
-// base returns the URL below which everything is served.
 func (c *call) base() string { return c.s.o.BaseURL }
 
-// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -122,7 +120,7 @@ func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 func (w *wire) begin(r *http.Request) *call {
 	n := w.calls.Add(1)
 	c := &call{wire: w, switches: *w.on.Load(), r: r, now: w.clock.shows(w.s.o.Model.Now()), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
-	if !w.clock.right() {
+	if !w.clock.isRight() {
 		c.switches = append([]Switched{{w.skew, 1}}, c.switches...)
 	}
 	for _, sw := range c.switches {
@@ -216,7 +214,7 @@ func (c *call) resource(r *Resource) *answer {
 	a := newAnswer(r.Type, r.Open(), r.Length)
 	a.resource = r
 	a.header.Set("ETag", fmt.Sprintf(`"%x"`, r.SHA256[:12]))
-	a.header.Set("Last-Modified", c.clock.said(r.Changed).Format(http.TimeFormat))
+	a.header.Set("Last-Modified", c.clock.shownAt(r.Changed).Format(http.TimeFormat))
 	a.header.Set("Link", fmt.Sprintf("<%s>; rel=%q", source.CapabilityListURI(c.base(), c.s.setOf(r)), "resourcesync"))
 	return a
 }
@@ -262,7 +260,6 @@ func (c *call) robots() string {
 	return text
 }
 
-// published returns the published document at a path.
 func (c *call) published() (*answer, error) {
 	if a := c.cached(); a != nil {
 		return a, nil
@@ -287,7 +284,7 @@ func (c *call) published() (*answer, error) {
 	}
 	if ours {
 		a.header.Set("ETag", fmt.Sprintf(`"%x"`, d.SHA256[:12]))
-		a.header.Set("Last-Modified", c.clock.said(c.s.journal.writtenAt(c.path)).Format(http.TimeFormat))
+		a.header.Set("Last-Modified", c.clock.shownAt(c.s.journal.writtenAt(c.path)).Format(http.TimeFormat))
 		a.generation = c.s.past.find(c.path, d.SHA256)
 	}
 	a.header.Set("Cache-Control", "no-cache")
@@ -316,14 +313,12 @@ func (a *answer) content() ([]byte, bool) {
 	return b, err == nil
 }
 
-// bytes replaces the body and the ETag of the response.
 func (a *answer) bytes(b []byte) {
 	sum := sha256.Sum256(b)
 	a.body, a.size = bytes.NewReader(b), int64(len(b))
 	a.header.Set("ETag", fmt.Sprintf(`"%x"`, sum[:12]))
 }
 
-// html turns the response into an HTML page.
 func (a *answer) html(status int, text string) {
 	a.status, a.conditional, a.document, a.resource = status, false, false, nil
 	a.bytes([]byte(text))

@@ -78,7 +78,7 @@ type Change struct {
 
 // state is the stored state of a resource, whether the resource exists or was deleted.
 type state struct {
-	changed int64 // microseconds since 1970
+	changed int64 // time of the last change, in microseconds since 1970
 	version uint32
 	place   uint32 // the index of the resource in Model.alive, or nowhere if the resource was deleted
 	sum     [sha256.Size]byte
@@ -105,8 +105,7 @@ const (
 
 var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
 
-// history has the stored changes of a set. The field first is the number of the oldest
-// one.
+// history has the stored changes of a set. The oldest stored change has the number first.
 type history struct {
 	first  int64
 	events []event
@@ -116,8 +115,8 @@ type history struct {
 // other methods are safe for concurrent use.
 type Model struct {
 	cfg Config
-	rng *rand.Rand // of Step
-	buf []byte     // of Step
+	rng *rand.Rand // only Step uses this random generator
+	buf []byte     // only Step uses this buffer, for hashing
 
 	mu     sync.RWMutex // protects the fields below, which only Step changes
 	now    int64        // the simulated time in microseconds since 1970, which is later than every change
@@ -127,8 +126,7 @@ type Model struct {
 	logs   []history    // by set
 }
 
-// ErrForgotten means that changes were requested that are older than the oldest stored
-// one.
+// ErrForgotten means that the Model no longer stores some of the requested changes.
 var ErrForgotten = errors.New("changes that old are no longer stored")
 
 const hashBuffer = 64 << 10

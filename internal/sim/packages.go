@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// member is one file in a package.
 type member struct {
 	name   string
 	method uint16
@@ -136,7 +135,6 @@ func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	})
 }
 
-// repack returns a changed copy of a package.
 func repack(b []byte, manifest func(*document), change func([]member) []member) ([]byte, error) {
 	members, err := unpack(b)
 	if err != nil {

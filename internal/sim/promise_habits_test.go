@@ -231,7 +231,7 @@ func lastOf(c *call, list string) []entry {
 		if err != nil {
 			return s
 		}
-		return c.clock.said(t).Format(time.RFC3339Nano)
+		return c.clock.shownAt(t).Format(time.RFC3339Nano)
 	})
 	return d.entries[max(0, len(d.entries)-2):]
 }

@@ -626,14 +626,14 @@ func (h *trial) rest() {
 	h.round(time.Second)
 	h.s.o.Model.cfg.Rate = 0
 	switch {
-	case h.vague(), h.lied, !h.s.wire.clock.right(): // what was never told, or told with a wrong date, is found by the monthly baseline
+	case h.vague(), h.lied, !h.s.wire.clock.isRight(): // what was never told, or told with a wrong date, is found by the monthly baseline
 		h.round(31 * 24 * time.Hour)
 	}
 	h.note("rest")
 	for n := range 3 {
 		// A Change List that says it begins in years to come is a gap until it is closed: here
 		// the printed command ends it.
-		h.c.d.AcceptGap = n == 2 && !h.s.wire.clock.right()
+		h.c.d.AcceptGap = n == 2 && !h.s.wire.clock.isRight()
 		exit, rep := h.sync()
 		if rep != nil {
 			h.approve(rep)

@@ -24,19 +24,16 @@ func quirk(number, says string, set func(*Switch)) *Switch {
 	return sw
 }
 
-// inDocuments returns a quirk that changes documents before they are encoded.
 func inDocuments(number, says string, change func(*call, *document)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) { change(c, d) }
 	})
 }
 
-// inBytes returns a quirk that changes the encoded bytes of documents.
 func inBytes(number, says string, change func(c *call, text []byte) []byte) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.raw = change })
 }
 
-// inAnswers returns a quirk that changes responses.
 func inAnswers(number, says string, change func(*call, *answer)) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.answer = change })
 }
@@ -294,7 +291,6 @@ var httpQuirks = []*Switch{
 	}),
 }
 
-// with sets an attribute in the rs:md of an entry, and returns the entry.
 func (e entry) with(a attr) entry {
 	if e.md() == nil {
 		e = append(e, node{name: "rs:md"})

@@ -116,7 +116,7 @@ func (e entry) placed() bool {
 }
 
 func (r *record) state(st statement) {
-	st.skewed = !r.clock.said(st.at).Equal(st.at)
+	st.skewed = !r.clock.shownAt(st.at).Equal(st.at)
 	st.in = r.current
 	r.told[st.path] = append(r.told[st.path], st)
 	if st.at.After(r.current.reaches) {
@@ -299,7 +299,7 @@ func (r *record) check(n *reading, m mirrored) (all []violation) {
 		if !here && r.confirmedGone(path, told) {
 			continue
 		}
-		if last, ok := newest(told); ok && r.clock.right() && (m.honest || last.present || !last.list) && last.present != here && !r.knewLater(path, here, last.at) {
+		if last, ok := newest(told); ok && r.clock.isRight() && (m.honest || last.present || !last.list) && last.present != here && !r.knewLater(path, here, last.at) {
 			all = append(all, violation{membersAsTold, fmt.Sprintf("%s: here: %t, but: %s", path, here, last)})
 		}
 		if v := r.checkCursor(path, here, told, m); v != nil {
@@ -325,7 +325,7 @@ func (r *record) knewLater(path string, exists bool, at time.Time) bool {
 func (r *record) checkCursor(path string, here bool, told []statement, m mirrored) *violation {
 	id, _ := idOf(path)
 	at, followed := m.cursor[r.sets[int(id)%len(r.sets)]]
-	if !followed || !m.honest || !r.clock.right() {
+	if !followed || !m.honest || !r.clock.isRight() {
 		return nil
 	}
 	exists := r.stateAt(path, at).sum != ""
@@ -347,7 +347,7 @@ func (r *record) checkBytes(n *reading, m mirrored) (all []violation) {
 			all = append(all, violation{bytesOfAVersion, path + " never had these bytes"})
 			continue
 		}
-		if n.exit != 0 || !m.wanted(path) || !r.clock.right() {
+		if n.exit != 0 || !m.wanted(path) || !r.clock.isRight() {
 			continue
 		}
 		if last, ok := newest(r.about(n, path, &m)); ok && last.present && !r.everHad(path, sum, last.at) {
@@ -374,7 +374,7 @@ func (r *record) checkDeletions(n *reading, m mirrored) (all []violation) {
 // right ones.
 func (r *record) mayGo(n *reading, path, sum string) bool {
 	right := func(t time.Time) time.Time { return t }
-	return r.mayGoBy(r.clock.said, n, path, sum) || r.mayGoBy(right, n, path, sum)
+	return r.mayGoBy(r.clock.shownAt, n, path, sum) || r.mayGoBy(right, n, path, sum)
 }
 
 func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum string) bool {
@@ -403,7 +403,7 @@ func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum
 		switch {
 		case st.present:
 			return false
-		case st.skewed, st.untold, skewed && !st.list, gone && (!st.list || !r.clock.right()):
+		case st.skewed, st.untold, skewed && !st.list, gone && (!st.list || !r.clock.isRight()):
 			return true
 		case st.list:
 			return st.at.After(since) && st.at.After(confirmed)

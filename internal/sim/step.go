@@ -71,7 +71,6 @@ func (m *Model) next(at int64) int64 {
 	return at + max(1, int64(min(gap, 1e15)))
 }
 
-// happen makes a random change at the given time and returns its kind.
 func (m *Model) happen(at int64) kind {
 	k := m.draw()
 	id := m.pick(k)

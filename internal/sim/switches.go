@@ -52,18 +52,15 @@ type Switched struct {
 // Switches returns all switches: first the quirks by number, then the faults.
 func Switches() []*Switch { return slices.Concat(quirks, faults) }
 
-// hits decides at random whether the switch affects a response.
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has reports whether the switch affects the resource with the given URI. The result
-// for a URI is always the same.
+// has always returns the same result for a URI.
 func (sw Switched) has(uri string) bool {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, sw.Name+" "+uri) // the error is ignored: writing to a hash never fails
 	return unit(mix(h.Sum64())) <= sw.Share
 }
 
-// each calls a function for the entries that the switch affects.
 func (sw Switched) each(d *document, change func(entry)) {
 	for _, e := range d.entries {
 		if sw.has(e.loc()) {
