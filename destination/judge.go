@@ -122,7 +122,8 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 // match compares the mirror's record of the bytes with the Source's description,
 // without reading the bytes. If the Source gives no digest, match compares the lastmod.
 // A lastmod proves nothing if the bytes arrived so soon after it that they may be of an
-// older version.
+// older version. The same holds for the time of a change; if only its earliest and its
+// latest possible time are known, the bytes must have arrived after the latest.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
@@ -144,7 +145,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
 	switch {
 	case w.LastMod != h.LastMod || !old(w.LastMod.Time()):
-	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(w.Changed):
+	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(evidence.Later(w.Changed, w.Until)):
 		return evidence.Same
 	}
 	return evidence.Untied

@@ -84,8 +84,10 @@ func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64
 
 // usePackage makes the action a request for the resource if the package is unusable.
 func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	if transfer.Timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the times of the entry are exact, so the time at which the package was made is irrelevant
+	// if the times of the entry are exact, the time at which the package was made is
+	// irrelevant; if they are not, nothing shows up to when the bytes were the last ones
+	if transfer.Timed(&a.Want) && a.Want.Until.IsZero() {
+		a.Want.Came = r.d.Client.Now()
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, transfer.Verified{Reader: body, Hashed: digested}, proved)

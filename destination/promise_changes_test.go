@@ -256,6 +256,67 @@ func TestPromise04BytesThatCameLaterAreBoth(t *testing.T) {
 	}
 }
 
+// loose is an update without length and digest, as attrs tell its time.
+func (s *aSource) loose(path, attrs string) string {
+	return fmt.Sprintf(`<url><loc>%s</loc><rs:md change="updated"%s/></url>`, s.uri(path), attrs)
+}
+
+// Of an update nothing but a date is told, or not even that: bytes that came before the list that
+// names it was sent, or ended, may be of the version before, although the two updates look alike.
+func TestPromise04UpdatesOfUnknownTime(t *testing.T) {
+	for name, attrs := range map[string]string{
+		"no time": "",
+		"a date":  fmt.Sprintf(" datetime=%q", t0.Format(time.DateOnly)),
+	} {
+		for _, tt := range []struct {
+			name  string
+			came  int  // when the bytes of the first update were sent
+			until int  // the end of the list that names the second one; 0: it is open
+			asks  bool // the bytes of the second one are requested
+			anew  bool // the list is written anew, with the second one alone
+		}{
+			{"it follows", 20, 0, true, false},
+			{"it follows, and the list ended since", 20, 30, true, false},
+			{"the list is written anew", 20, 0, true, true},
+			{"the list is written anew, and ended since", 20, 30, true, true},
+			{"the list is written anew, and had ended before the bytes came", 35, 30, false, true},
+		} {
+			t.Run(name+", "+tt.name, func(t *testing.T) {
+				s, paths, m := inStep(t, 4)
+				write := func(until int, entries ...string) {
+					ends := ""
+					if until > 0 {
+						ends = fmt.Sprintf(" until=%q", at(until))
+					}
+					s.raw("/changes.xml", fmt.Sprintf(`capability="changelist" from=%q%s`, at(0), ends), "", entries...)
+				}
+				up := s.loose("/r/1", attrs)
+				s.setClock(tt.came)
+				s.put("/r/1", []byte("first"))
+				write(0, s.oldChange(10, resourcesync.Updated, "/r/3"), up)
+				m.mustSucceed()
+				m.wantFiles(paths...)
+				if tt.asks {
+					s.put("/r/1", []byte("other"))
+				}
+				s.setClock(40)
+				known := []string{s.oldChange(10, resourcesync.Updated, "/r/3"), up}
+				if tt.anew {
+					known = []string{s.oldChange(9, resourcesync.Updated, "/r/2"), s.oldChange(10, resourcesync.Updated, "/r/3")}
+				}
+				write(tt.until, append(known, up)...)
+				s.asked("/r/")
+				m.mustSucceed()
+				m.wantFiles(paths...)
+				if n := s.asked("/r/1"); (n > 0) != tt.asks {
+					t.Errorf("got %d requests, want some: %t", n, tt.asks)
+				}
+				m.recovers(paths...)
+			})
+		}
+	}
+}
+
 // timeless has paths answered without a Date.
 func (s *aSource) timeless(paths ...string) {
 	for _, p := range paths {

@@ -128,6 +128,29 @@ func TestPromiseNewListBesideAnOldChangeList(t *testing.T) {
 	m.recovers(all...)
 }
 
+// A package has the bytes of an update of unknown time, without length or digest, and arrives long
+// after it was made; a Change List from before its arrival, which is read later, has another such
+// update: the bytes of the package may be of the version before that.
+func TestPromisePackageOfAnUpdateOfUnknownTime(t *testing.T) {
+	s, paths, m := besideDump(t)
+	loose := resourcesync.Entry{Loc: s.uri("/r/1"), Metadata: resourcesync.Metadata{Change: resourcesync.Updated}}
+	known := s.change(10, resourcesync.Updated, "/r/3")
+	s.put("/r/1", []byte("in the package"))
+	s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{known, loose}})
+	s.offers("resourcelist", "/list.xml", "changedump", "/changedump.xml")
+	s.put("/r/1", []byte("afterwards"))
+	m.now = at(60).Time()
+	s.setClock(60)
+	if got := ways(m.mustSucceed()); got != "dump=1" {
+		t.Fatalf("ways: got %q, want dump=1", got)
+	}
+	s.doc("/changes.xml", head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) { h.From, h.Until = at(0), at(30) }), known, loose, loose)
+	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml")
+	m.now = at(70).Time()
+	s.setClock(70)
+	m.recovers(paths...)
+}
+
 // Of the Change Dumps that an index names the first is a copy from before, which lacks its last
 // package: what the others tell does not join it. Where it is whole and says until when it tells
 // everything, no package needs to end there.
