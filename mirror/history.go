@@ -237,7 +237,7 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 // moment is zero, it returns the latest states whose bytes differ from the present ones.
 // It returns ErrNoVersion if there are no such states.
 func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
-	var found []Version
+	var found, kept []Version
 	var present *Version
 	for v, err := range m.History(ctx, uri) {
 		switch {
@@ -245,6 +245,8 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			return nil, err
 		case moment.IsZero() && v.Present():
 			present = &v
+		case moment.IsZero() && v.SetURI == KeptSet: // an earlier state in a set of the Source has the same bytes, unless it was purged
+			kept = append(kept, v)
 		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
 				return found, nil
@@ -256,10 +258,13 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			found = append(found, v)
 		}
 	}
-	if len(found) == 0 {
-		return nil, ErrNoVersion
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case len(kept) > 0 && (present == nil || sum(&kept[0]) != sum(present)):
+		return kept[:1], nil
 	}
-	return found, nil
+	return nil, ErrNoVersion
 }
 
 func sum(v *Version) resourcesync.Digest { return v.Digests.Get(resourcesync.SHA256) }

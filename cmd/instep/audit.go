@@ -130,8 +130,21 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 			return err
 		}
 	}
+	if err := a.reportKept(ctx, m); err != nil {
+		return err
+	}
 	a.out.end(s, line)
 	return nil
+}
+
+// reportKept warns of resources that belong to no set of the Source, so that the audit did not
+// count them as extra.
+func (a *app) reportKept(ctx context.Context, m *mirror.Mirror) error {
+	n, err := m.Count(ctx, mirror.KeptSet)
+	if n > 0 {
+		a.out.warn(warningRecord{Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has", Hint: "restore --release ends that for a resource"})
+	}
+	return err
 }
 
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {

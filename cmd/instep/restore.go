@@ -23,8 +23,9 @@ that time and does not exist.
 
 A restored resource differs from the Source. The next sync brings back the Source's state: it
 fetches a resource whose earlier state was restored, and deletes a resource that the Source no
-longer has, unless the guard withholds the deletion. With --keep the restored state stays, and
-audit reports it as different. --release ends that.
+longer has, unless the guard withholds the deletion. With --keep the restored state stays. Audit
+reports it as different from the Source's state; if the Source no longer has the resource, audit
+only says that it is kept. --release ends that.
 
 The replaced state is kept, too: "instep undo" reverts a restore.`
 
@@ -148,7 +149,7 @@ func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, h
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	log.recordChanged(ctx, m)
-	a.out.end(summary{Status: "clean"}, "Released; the next sync brings the Source's state.")
+	a.out.end(summary{Status: "clean"}, "Released. The next sync brings the Source's state; a resource that the Source does not have is in the trash now.")
 	return nil
 }
 
