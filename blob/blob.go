@@ -107,7 +107,7 @@ type Put struct {
 	// replacement needs a different Keep.
 	Keep string
 	// ModTime is the modification time of the object. Zero means the time of writing or,
-	// for a taken object, the time that the object has. A bucket that stores equal bytes
+	// for an object from Take, its present time. A bucket that stores equal bytes
 	// only once may report another time.
 	ModTime time.Time
 }

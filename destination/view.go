@@ -199,8 +199,8 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	// If only the version is disputed, the list of that time shows that the resource
-	// exists.
+	// If documents disagree only about the version of the resource, their list shows that the
+	// resource exists.
 	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
 	}

@@ -103,7 +103,7 @@ type ForeignError struct {
 	Origin string // origin that the user has to allow to have the document read
 }
 
-// Error names the document and the option that allows it.
+// Error names the document and the option that allows its origin.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%q is on another origin than the Source; allow it with --allow-origin %s", e.URI, e.Origin)
 }

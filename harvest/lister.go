@@ -364,8 +364,8 @@ func behind(doc *Document, root resourcesync.Datetime) error {
 	return nil
 }
 
-// EndsBefore returns an error if the period of a manifest ends before the time until,
-// which the dump gives for the package.
+// EndsBefore returns an error if the period of a manifest ends earlier than the dump says of
+// the package.
 func EndsBefore(doc *Document, until resourcesync.Datetime) error {
 	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) earlier than the dump says (until %s)", u, until)}

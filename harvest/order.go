@@ -276,8 +276,8 @@ func (l *changeList) markVersions(s *storedChange, c *claim, rivals *spool.Log[R
 	return err
 }
 
-// If the list is in order, bounded limits the unknown time of an entry by the nearest
-// certain times before and after it.
+// bounded yields the changes. If the list is in order, an unknown time lies between the nearest
+// known times before and after it.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read

@@ -180,8 +180,8 @@ func auditable(r *run, rule *Rule) steps {
 	})
 }
 
-// countEntries makes one finding with the number of entries for which fails returns true,
-// at the first such entry.
+// countEntries makes one finding at the first entry that fails. It contains the number of all
+// entries that fail.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

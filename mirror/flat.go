@@ -238,8 +238,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes the files of bytes that have no name in the catalog. The caller must hold
-// f.commit, or nobody else may be writing to the mirror.
+// tidy removes the files to which no resource of the catalog refers. The caller must hold
+// f.commit, unless it is the only writer of the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)

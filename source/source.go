@@ -264,7 +264,7 @@ type Publication struct {
 	ChangesThrough int64      // Window.Through
 	Changes        int64      // the number of entries in the last Change List
 	DumpsSince     time.Time  // the time since which Change Dumps contain every change; zero if there are none
-	FixedChanges   int64      // the Window.Number of the oldest Change List whose changes are in the list at a fixed name; 0 if there is no such list
+	FixedChanges   int64      // the Window.Number of the oldest Change List whose changes are in the Change List whose URI never changes; 0 if the set has none
 	ArchiveEntries int        // the number of entries in a full part of an archive; 0 if unknown
 	SourceSum      Sum        // the digest of the settings that the Source Description depends on
 	MapListKeys    []string   `json:",omitempty"` // the keys of the documents that list Resource Maps

@@ -207,7 +207,7 @@ func (a *app) explainGuard(err error, rep *publish.Report) error {
 		a.tellLeftOut(&rep.Sets[i])
 		for _, doubt := range []scan.Reason{scan.Due, scan.Unverified, scan.Held} {
 			if rep.Sets[i].Excluded[string(doubt)] > 0 {
-				err = &hintedError{err, "sync the mirror first, or also publish what is left out with --also; to publish the deletions: --max-delete 100%"}
+				err = &hintedError{err, "sync the mirror first. To publish the resources that were left out: --also. To publish the deletions: --max-delete 100%"}
 			}
 		}
 	}

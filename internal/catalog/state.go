@@ -44,7 +44,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir replaces the path in an error with the directory in which a catalog was searched.
+// inDir replaces the path in an error with the directory in which a catalog was looked for.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}

@@ -111,7 +111,7 @@ type listWork struct {
 	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
 	Label      bool   // whether the bytes have not changed, so that only type, encoding, changefreq and links are recorded
 	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
-	Number     int64  // the number of the work in the plan, counted from 1
+	Number     int64  // the position of this resource in the plan, counted from 1
 }
 
 // recorded returns the state that the resource will have in the catalog after Apply has

@@ -159,7 +159,7 @@ func unready(t *testing.T, s Stores, _ *clock) {
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
 		t.Errorf("intents: %+v, %v", found, err)
 	}
-	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // the intents are undone
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // reverts the intents
 	s.batch(id, Start, nil).put("a", "bytes", "", "").commit(t)
 	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "a")
 }
