@@ -115,7 +115,7 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 			return s.makeSetOf(t, first, fmt.Sprintf("%q is %s", uri, kindOf(d.header.Root, c)))
 		}
 	}
-	return &brokenError{first.base.String(), fmt.Errorf("no Capability List after %d links up", maxUp)}
+	return &brokenError{first.base.String(), fmt.Errorf("no Capability List was found after %d \"up\" links", maxUp)}
 }
 
 // makeSetOf makes a set of a list without usable Capability List. why is the reason why

@@ -67,7 +67,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	return c, false
 }
 
-// earliest ignores other times that are zero.
+// earliest returns the earliest of the given times. It ignores those of others that are zero.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {

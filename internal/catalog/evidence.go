@@ -21,9 +21,8 @@ type Evidence struct {
 	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the stored evidence about URIs in a set. If the field Moment of the
-// evidence differs from the field Changed of the member, the present state of the member
-// comes from a list and not from the evidence.
+// Evidence returns what is stored about the last change of each URI in a set. If its Moment
+// differs from the member's time of change, a list has stated the member's present state since then.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int

@@ -238,8 +238,8 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 // declaration is the first line of each file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keepRecord prevents that a record is deleted because a complete list lacks it. The page
-// contains the record, if it was requested.
+// keepRecord marks a record as listed in this round, so that it is not deleted at the end of a
+// complete list. If the record was requested, page contains it.
 func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
