@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"instep/harvest"
-	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -20,7 +19,7 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment})
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()
-	err := au.faultBatches(ctx, func(_ context.Context, _ []fault, held []Held) error {
+	err := au.lookUpFaults(ctx, func(_ []fault, held []Held) error {
 		for i := range held {
 			if held[i].Due == "" {
 				continue
@@ -48,23 +47,11 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 		return err
 	}
 	au.again = true
-	return au.faultBatches(ctx, au.rejudge)
+	return au.lookUpFaults(ctx, func(faults []fault, held []Held) error { return au.rejudge(ctx, faults, held) })
 }
 
-func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
-	for faults, err := range spool.Batches(au.faults.All(), lookupBatch) {
-		if err != nil {
-			return err
-		}
-		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))
-		if err != nil {
-			return err
-		}
-		if err := each(ctx, faults, held); err != nil {
-			return err
-		}
-	}
-	return nil
+func (au *auditor) lookUpFaults(ctx context.Context, handle func([]fault, []Held) error) error {
+	return lookUp(ctx, au.d.Mirror, au.Set, au.faults.All(), func(f *fault) string { return f.Want.URI }, handle)
 }
 
 func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) error {

@@ -36,14 +36,8 @@ type named struct {
 
 // compare adds the keys of all resources at the Source to seen, unless seen is nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
-	for batch, err := range spool.Batches(v.admitted(ctx, seen, twice, admit), lookupBatch) {
-		if err != nil {
-			return err
-		}
-		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(batch, func(w *named) string { return w.URI }))
-		if err != nil {
-			return err
-		}
+	uri := func(w *named) string { return w.URI }
+	return lookUp(ctx, v.d.Mirror, v.of, v.admitted(ctx, seen, twice, admit), uri, func(batch []named, held []Held) error {
 		applied := v.applied()
 		for i := range batch {
 			w := batch[i].choose(&held[i])
@@ -51,8 +45,8 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // admitted yields the resources in twice, which several documents list, last and with
@@ -108,16 +102,10 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 // that a change, and not the lists, says what the documents say about the member.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	unnamed := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
-	for members, err := range spool.Batches(unnamed, lookupBatch) {
-		if err != nil {
-			return err
-		}
-		// The records of Members need not have the fields Told, Until and Came, so they are
-		// looked up again.
-		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
-		if err != nil {
-			return err
-		}
+	uri := func(h *Held) string { return h.URI }
+	// The records of Members need not have the fields Told, Until, Came and Unnamed, so they are
+	// looked up again.
+	return lookUp(ctx, v.d.Mirror, v.of, unnamed, uri, func(_, held []Held) error {
 		for i := range held {
 			said, w, told, err := v.absent(&held[i])
 			if err != nil {
@@ -127,8 +115,8 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
@@ -249,6 +237,24 @@ func (v *view) wentBack() string {
 
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
+
+// lookUp calls handle with batches of a sequence, and with what the mirror holds of their URIs
+// in a set.
+func lookUp[V any](ctx context.Context, m Mirror, set string, values iter.Seq2[V, error], uri func(*V) string, handle func([]V, []Held) error) error {
+	for batch, err := range spool.Batches(values, lookupBatch) {
+		if err != nil {
+			return err
+		}
+		held, err := m.Lookup(ctx, set, urisOf(batch, uri))
+		if err != nil {
+			return err
+		}
+		if err := handle(batch, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func urisOf[V any](some []V, uri func(*V) string) []string {
 	uris := make([]string, len(some))
