@@ -235,7 +235,8 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 
 // At returns the states that a resource had in its sets at the given moment. If the
 // moment is zero, it returns the latest states whose bytes differ from the present ones.
-// It returns ErrNoVersion if there are no such states.
+// It returns a state of KeptSet only if there is none of a set of the Source, and
+// ErrNoVersion if there are no such states.
 func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
 	var found, kept []Version
 	var present *Version
@@ -245,7 +246,8 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			return nil, err
 		case moment.IsZero() && v.Present():
 			present = &v
-		case moment.IsZero() && v.SetURI == KeptSet: // an earlier state in a set of the Source has the same bytes, unless it was purged
+		case !moment.IsZero() && (v.Since.After(moment) || !v.Present() && !v.Until.After(moment)): // not the state of that moment
+		case v.SetURI == KeptSet: // a state in a set of the Source has the same bytes, unless it was purged
 			kept = append(kept, v)
 		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
@@ -254,7 +256,7 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			if present == nil || sum(&v) != sum(present) {
 				found = append(found, v)
 			}
-		case !v.Since.After(moment) && (v.Present() || v.Until.After(moment)):
+		default:
 			found = append(found, v)
 		}
 	}
