@@ -13,7 +13,7 @@ type Error struct {
 	Err      error  // usually a *resourcesync.DecodeError, or the error that Reader.Entry returned
 	Transfer error  // why the transfer or storing failed; nil if the text is invalid
 	Headless bool   // not even the header could be read
-	Head     []byte // the start of the response up to the header, or all that was read if there is no header
+	Head     []byte // the start of the body up to the rs:md of the document, or all that was read if there is none
 }
 
 // Error returns the URI of the document and the reason for the error.

@@ -17,7 +17,7 @@ type intake struct {
 	limit       int64 // largest number of bytes, first up to the header and then after it
 	left        int64 // number of bytes that may still be read
 	found       bool
-	head        []byte // the start of the response up to the header, or all that was read if there is no header
+	head        []byte // the start of the body up to the rs:md of the document, or all that was read if there is none
 	keep        int64  // largest length of head
 	transferErr error  // error of reading the response
 }

@@ -22,7 +22,7 @@ type Published struct {
 type PublishedSet struct {
 	Name           string // the name of the set; "" for the default set
 	CapabilityList string
-	ResourceList   string // the URI of the copy of the Resource List whose URI never changes
+	ResourceList   string // the URI of a copy of the Resource List; this URI never changes
 	Sitemap        string // the plain sitemap, for search engines
 	Maps           string // the Sitemap of the Resource Maps
 }

@@ -266,7 +266,7 @@ func (a *app) warnUnconfigured(sets []string, config string) {
 		} else {
 			remove = path.Dir(remove) + "/"
 		}
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%s is published but not in %s, and stays published as it is", name, config), Hint: fmt.Sprintf("to end its publication remove %s from the documents and publish again", remove)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s is published but not in %s, and stays published as it is", name, config), Hint: fmt.Sprintf("to end the publication of this set, remove %s from the documents and publish again", remove)})
 	}
 }
 

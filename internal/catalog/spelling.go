@@ -2,8 +2,8 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication uses a URI for any file that differs from
-// the URI that this program would use.
+// Spells reports whether there are files to which an adopted publication has given other URIs
+// than this program would give.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }

@@ -80,7 +80,7 @@ func (c *converter) entryTimes(it *item) {
 		c.dropEntryTime(it, &e.Until, "entry-from-until-scope", "until", scope)
 	}
 	if e.Completed.Before(e.At) {
-		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "which is before the attribute at")
+		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "which is before the \"at\" attribute")
 	}
 	if e.Until.Before(e.From) {
 		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "which is before the attribute from")

@@ -142,7 +142,7 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 		return err
 	}
 	if m.Completed.Before(m.At) {
-		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "which is before the attribute at")
+		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "which is before the \"at\" attribute")
 	}
 	if m.Until.Before(m.From) {
 		c.dropTime(&m.Until, "until-not-before-from", "until", "which is before the attribute from")

@@ -27,7 +27,7 @@ type lister struct {
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
-	more    bool     // whether there are more such origins than the field origins names
+	more    bool     // set if the field origins lacks some of these origins
 
 	spool           string       // directory for temporary files; "" means the directory of the operating system
 	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI

@@ -65,8 +65,8 @@ type Seen interface {
 	// each of the given pieces whether it is stored and unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
-	// Spells reports whether an adopted publication uses another URI for any file than
-	// Instep would use. Spellings returns the adopted URIs, by the URI that Instep would
+	// Spells reports whether there are files to which an adopted publication has given other
+	// URIs than Instep would give. Spellings returns the adopted URIs, by the URI that Instep would
 	// use.
 	Spells(ctx context.Context) (bool, error)
 	Spellings(ctx context.Context, uris []string) (map[string]string, error)
