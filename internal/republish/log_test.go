@@ -480,7 +480,7 @@ func (r *ring) audit(name, text string) {
 }
 
 // TestBytesOfAnEarlierStateThatAreGone: a state whose bytes were damaged since is no failure if a
-// later state of the resource follows in the log, but one if it is the last.
+// later state of the resource follows in the log, but one if it is the last. It is not published.
 func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -510,12 +510,17 @@ func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 			r.sync("a=22")
 			r.damage("a", "bad", false)
 			r.audit("a", "22")
-		}, want: []string{"updated a 2"}},
+		}, whole: true, then: []string{"deleted a"}},
+		{name: "new and damaged", do: func(r *ring) {
+			r.sync("a=1", "b=1", "c=1")
+			r.damage("c", "bad", false)
+			r.audit("c", "1")
+		}, whole: true},
 		{name: "changed and removed", do: func(r *ring) {
 			r.sync("a=22")
 			r.damage("a", "", false)
 			r.audit("a", "22")
-		}, want: []string{"updated a 2"}},
+		}, whole: true, then: []string{"deleted a"}},
 		{name: "damaged often, then changed", do: func(r *ring) {
 			r.sync("a=22")
 			r.damage("a", "bad", false)
@@ -529,7 +534,7 @@ func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 			r.sync("a=22")
 			r.damage("a", "xx", true)
 			r.audit("a", "22")
-		}, want: []string{"updated a 2"}},
+		}, whole: true, then: []string{"deleted a"}},
 		{name: "published with another digest, changed and deleted", weak: true, do: func(r *ring) {
 			r.sync("a=22")
 			r.sync("a")
@@ -541,7 +546,7 @@ func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 				r.t.Fatal(err)
 			}
 			r.audit("a", "22")
-		}, want: []string{"updated a 2"}},
+		}, whole: true, then: []string{"deleted a"}},
 		{name: "for dumps, mended and damaged again", keep: true, do: func(r *ring) {
 			r.damage("a", "bad", false)
 			r.audit("a", "1")

@@ -178,9 +178,7 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 			if !passed {
 				a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
 			}
-			if !passed || a.l.Keep != nil {
-				continue
-			}
+			continue
 		}
 		if taken[uris[i]] {
 			continue
@@ -214,8 +212,8 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 }
 
 // passed reports whether a later state of the resource follows in the listing. Then it is
-// no failure that the file no longer has the bytes of this state. The state is recorded
-// without reading the file. If its bytes were to be kept, it cannot be recorded.
+// no failure that the file no longer has the bytes of this state, and this state is not
+// recorded: if the later one cannot be recorded either, the published state has to stay.
 func (a *listApplier) passed(x *examined, known *catalog.Resource) (bool, error) {
 	if x.Path == "" {
 		return false, nil
@@ -224,10 +222,8 @@ func (a *listApplier) passed(x *examined, known *catalog.Resource) (bool, error)
 	if err != nil || !ok || x.Number > last.Offset {
 		return false, err
 	}
-	x.Past = true
-	*x = a.l.examine(a.ctx, x.listWork, nil, nil)
 	kind, err := x.change(known)
-	a.lost = a.lost || a.l.Keep != nil && kind != ""
+	a.lost = a.lost || kind != ""
 	return true, err
 }
 
