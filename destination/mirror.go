@@ -45,7 +45,7 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours without changes
 	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // time of an earlier list, if Listed is in the future by our clock
+	Sure     time.Time `json:",omitzero"` // the newest earlier Listed that is not in the future, if Listed is in the future by our clock
 	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
 	Alone    Alone     // numbers of resources left out since the last baseline although no filter excludes them
 	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
@@ -116,7 +116,7 @@ type Mirror interface {
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
 	// Members yields all members of a set in ascending order of the [resourcesync.KeyOf]
-	// of their URIs. Like Due, it may leave Told, Until and Came unset.
+	// of their URIs. Like Due, it may leave Told, Until, Came and Unnamed unset.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Count returns the number of members of a set.
 	Count(ctx context.Context, set string) (int64, error)

@@ -32,7 +32,7 @@ type ActionKind string
 const (
 	Fetch    ActionKind = "fetch"    // request the resource
 	Copy     ActionKind = "copy"     // copy the held bytes of another URI
-	Adopt    ActionKind = "adopt"    // take over a file at the path that the mirror did not store
+	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
 	Mark     ActionKind = "mark"     // update only the recorded metadata, because the held bytes are right
 	Delete   ActionKind = "delete"   // remove the resource from the set
 	Remember ActionKind = "remember" // record the deletion of a resource that is not held

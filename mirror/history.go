@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,8 +239,8 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 // It returns a state of KeptSet only if there is none of a set of the Source, and
 // ErrNoVersion if there are no such states.
 func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
-	var found, kept []Version
-	var present *Version
+	var found []Version
+	var present, kept *Version
 	for v, err := range m.History(ctx, uri) {
 		switch {
 		case err != nil:
@@ -248,7 +249,7 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			present = &v
 		case !moment.IsZero() && (v.Since.After(moment) || !v.Present() && !v.Until.After(moment)): // not the state of that moment
 		case v.SetURI == KeptSet: // a state in a set of the Source has the same bytes, unless it was purged
-			kept = append(kept, v)
+			kept = cmp.Or(kept, &v)
 		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
 				return found, nil
@@ -263,8 +264,8 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 	switch {
 	case len(found) > 0:
 		return found, nil
-	case len(kept) > 0 && (present == nil || sum(&kept[0]) != sum(present)):
-		return kept[:1], nil
+	case kept != nil && (present == nil || sum(kept) != sum(present)):
+		return []Version{*kept}, nil
 	}
 	return nil, ErrNoVersion
 }

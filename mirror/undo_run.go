@@ -326,7 +326,9 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 			return nil, err
 		}
 		// A deletion by a change after the newest list would be recorded as Gone and Told.
-		// Without such a record, the newest list did not contain the resource.
+		// Without such a record, the newest list did not contain the resource, except if undo
+		// has ended the membership. Then of two lists of one moment that contradict each other
+		// the one without the resource counts.
 		last := told[step.URI]
 		state.Unnamed = !last.Gone || !last.Told
 	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.remainder:

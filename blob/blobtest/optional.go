@@ -50,7 +50,14 @@ func testLink(t *testing.T, b blob.Bucket) {
 		}
 		return o
 	}
-	batch.Put(linked(batch, "a"), blob.Put{Key: "copy/of a"})
+	first, err := link(batch, "a")
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("SKIPPED: this bucket cannot link here, for example because the file system has no hard links")
+	}
+	if err != nil {
+		t.Fatalf("Link: %v", err)
+	}
+	batch.Put(first, blob.Put{Key: "copy/of a"})
 	batch.Put(linked(batch, "a"), blob.Put{Key: "dir/b", Keep: "kept"})
 	linked(batch, "dir/b") // never put
 	for _, key := range []string{"none", "dir"} {

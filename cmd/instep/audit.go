@@ -137,8 +137,8 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// reportKept warns of resources that belong to no set of the Source, so that the audit did not
-// count them as extra.
+// reportKept warns of resources that restore --keep holds. The audit does not count those as
+// extra that the Source no longer has.
 func (a *app) reportKept(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Count(ctx, mirror.KeptSet)
 	if n > 0 {

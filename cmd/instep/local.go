@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"instep/discover"
@@ -18,7 +19,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as %s", source, likelyURL(source))
+			return nil, "", nil, usagef("SOURCE: %s neither an existing file or directory nor a URL; expected a URL such as %s", subject(source), likelyURL(source))
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
@@ -74,11 +75,24 @@ func localName(source string) (name string, ok bool) {
 	return source, err == nil
 }
 
+// subject returns the subject of a sentence about an argument. It does not repeat an argument
+// that may contain a password.
+func subject(arg string) string {
+	if strings.Contains(arg, "@") {
+		return "it is"
+	}
+	return strconv.Quote(arg) + " is"
+}
+
 // likelyURL returns the URL that a user probably means by a name without a scheme. Servers
 // at an explicit port or on this machine seldom have a certificate.
 func likelyURL(name string) string {
-	if u, err := url.Parse("http://" + name); err == nil && (u.Port() != "" || u.Hostname() == "localhost") {
-		return u.String()
+	u, err := url.Parse("https://" + name)
+	switch {
+	case err != nil || u.User != nil || u.Hostname() == "", strings.HasPrefix(name, "."), strings.ContainsRune(name, '\\'):
+		return "https://museum.example.org/"
+	case u.Port() != "" && u.Port() != "443", u.Hostname() == "localhost":
+		u.Scheme = "http"
 	}
-	return "https://" + name
+	return u.String()
 }

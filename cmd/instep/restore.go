@@ -118,6 +118,9 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if f.to != "" {
 		return a.restoreTo(ctx, m, &states[0], f.to)
 	}
+	if states[0].SetURI == mirror.KeptSet && !f.keep {
+		return fmt.Errorf("%s: %w of a set of the Source; give --keep to keep the earlier one again, or --to FILE", name[0], mirror.ErrNoVersion)
+	}
 	return a.revert(ctx, m, endedStates(states), how)
 }
 
