@@ -127,22 +127,15 @@ func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	return func(yield func(scan.Listed, error) bool) {
 		l.usedURIs = spool.NewIndex(l.spool, 0)
 		defer l.usedURIs.Close()
-		var batch []member
-		flush := func() bool {
-			ok := l.flush(ctx, batch, yield)
-			batch = batch[:0]
-			return ok
-		}
-		for m, err := range members(ctx, l.m, l.sets, l.Kept) {
+		for batch, err := range spool.Batches(members(ctx, l.m, l.sets, l.Kept), lookupSize) {
 			if err != nil {
 				yield(scan.Listed{}, err)
 				return
 			}
-			if batch = append(batch, m); len(batch) == lookupSize && !flush() {
+			if !l.flush(ctx, batch, yield) {
 				return
 			}
 		}
-		flush()
 	}
 }
 

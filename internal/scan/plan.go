@@ -131,23 +131,18 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 // batches.
 func (d *Dir) vanishedResources(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
-		var uris []string
-		flush := func() bool {
-			resources, err := d.Facts.Lookup(ctx, d.Set, uris)
-			uris = uris[:0]
-			return yield(resources, err) && err == nil
-		}
-		for key, err := range p.vanished.All() {
-			if err != nil {
-				yield(nil, err)
+		for keys, err := range spool.Batches(p.vanished.All(), batchSize) {
+			var resources []catalog.Resource
+			if err == nil {
+				uris := make([]string, len(keys))
+				for i, key := range keys {
+					uris[i] = key.URI()
+				}
+				resources, err = d.Facts.Lookup(ctx, d.Set, uris)
+			}
+			if !yield(resources, err) || err != nil {
 				return
 			}
-			if uris = append(uris, key.URI()); len(uris) == batchSize && !flush() {
-				return
-			}
-		}
-		if len(uris) > 0 {
-			flush()
 		}
 	}
 }
