@@ -87,7 +87,7 @@ func checkSameLabels(a, b *Set) error {
 		says, other := ruleOf(a.Rules, r.Match), ruleOf(b.Rules, r.Match)
 		for what, said := range map[string][2]string{"type": {says.Type, other.Type}, "encoding": {says.Encoding, other.Encoding}} {
 			if said[0] != "" && said[1] != "" && said[0] != said[1] {
-				return &OptionError{"rules", r.Match, fmt.Errorf("the same files would have two values: set %q gives %s %q, and set %q gives %q; use one value in both", a.Name, what, said[0], b.Name, said[1])}
+				return &OptionError{"rules", r.Match, fmt.Errorf("set %q gives %s %q, and set %q gives %q to the same files: use one value in both", a.Name, what, said[0], b.Name, said[1])}
 			}
 		}
 	}
