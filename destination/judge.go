@@ -87,10 +87,11 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
-	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
+	named := h.Member && !h.Unnamed // the newest lists contained the member
+	if at := k.newest(served, now); (named || !h.Member && k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if h.Member { // a list that does not state its time may have contained the member, and may be as late as k.until
+	if named { // a list that does not state its time may have contained the member, and may be as late as k.until
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -189,9 +190,8 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resou
 	case evidence.Remove:
 		return pl.remove(h, w, false)
 	case evidence.Withhold:
-		// of two lists with the same time the first contained the resource, unless the
-		// mirror restored it after reading that list
-		return pl.remove(h, w, !h.Unnamed || !h.Changed.Before(w.Changed))
+		// of two lists with the same time the first contained the resource
+		return pl.remove(h, w, true)
 	case evidence.Remember:
 		return pl.actions.Append(Action{Kind: Remember, Want: *w})
 	}

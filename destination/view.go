@@ -221,7 +221,7 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	}
 	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(v.known.Listed) || at.Equal(v.known.Sure))
+	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && !h.Unnamed && (at.Equal(v.known.Listed) || at.Equal(v.known.Sure))
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 

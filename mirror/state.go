@@ -86,7 +86,7 @@ func (m *Mirror) leaveStateDir(ctx context.Context) error {
 			if len(inside) == 0 {
 				continue
 			}
-			if err := m.recompare(ctx, s.Name); err != nil {
+			if _, err := m.recompare(ctx, s.Name); err != nil {
 				return err
 			}
 			if err := m.moveOut(ctx, s.ID, inside); err != nil {

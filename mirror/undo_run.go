@@ -116,7 +116,7 @@ func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	r := reverter{m: m, o: o, stale: map[catalog.SetID]bool{}}
+	r := reverter{m: m, o: o, stale: map[catalog.SetID]destination.Cursor{}}
 	defer func() { r.discard() }()
 	for step, err := range steps {
 		if err != nil {
@@ -135,7 +135,7 @@ type reverter struct {
 	batch *batch
 	steps []Reversal // the steps in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // the sets for which recompare was already called
+	stale map[catalog.SetID]destination.Cursor // the cursors of the sets for which recompare was already called
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -207,7 +207,7 @@ func (r *reverter) commit(ctx context.Context) error {
 // addToBatch returns the number of bytes that the step restores.
 func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
-		if err := r.recompare(ctx, step.set); err != nil {
+		if _, err := r.recompare(ctx, step.set); err != nil {
 			return 0, err
 		}
 		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.set, URI: step.URI}})
@@ -318,19 +318,23 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 	}
 	switch {
 	case !row.Member:
-		if err := r.recompare(ctx, state.Set); err != nil {
+		cur, err := r.recompare(ctx, state.Set)
+		if err != nil {
 			return nil, err
 		}
 		told, err := r.m.own.Evidence(ctx, step.set, []string{step.URI})
 		if err != nil {
 			return nil, err
 		}
-		// A deletion by a change after the newest list would be recorded as Gone and Told.
-		// Without such a record, the newest list did not contain the resource, except if undo
-		// has ended the membership. Then of two lists of one moment that contradict each other
-		// the one without the resource counts.
-		last := told[step.URI]
-		state.Unnamed = !last.Gone || !last.Told
+		// A deletion by a change is recorded as Gone and Told. If there is none after the newest
+		// list, that list did not contain the resource, except if undo has ended the membership.
+		// Then of two lists of one moment that contradict each other the one without the
+		// resource counts.
+		last, listed := told[step.URI], cur.Listed
+		if !cur.Sure.IsZero() { // Listed is in the future
+			listed = cur.Sure
+		}
+		state.Unnamed = !last.Gone || !last.Told || !last.Moment.After(listed)
 	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.remainder:
 		state.Due, state.Wanted = restoredReason, row.Wanted
 		if row.Due == "" {
@@ -345,33 +349,33 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 
 // recompare makes the next run compare the whole set with the lists of the Source. It
 // must be called before the change that makes this necessary, in case of a crash in
-// between.
-func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
-	if r.stale[set] {
-		return nil
+// between. It returns the cursor of the set.
+func (r *reverter) recompare(ctx context.Context, set catalog.SetID) (destination.Cursor, error) {
+	if cur, ok := r.stale[set]; ok {
+		return cur, nil
 	}
 	names, err := r.m.setNames(ctx)
 	if err != nil {
-		return err
+		return destination.Cursor{}, err
 	}
-	if err := r.m.recompare(ctx, names[set]); err != nil {
-		return err
+	cur, err := r.m.recompare(ctx, names[set])
+	if err == nil {
+		r.stale[set] = cur
 	}
-	r.stale[set] = true
-	return nil
+	return cur, err
 }
 
-func (m *Mirror) recompare(ctx context.Context, set string) error {
+func (m *Mirror) recompare(ctx context.Context, set string) (destination.Cursor, error) {
 	cur, ok, err := m.Cursor(ctx, set)
 	if err != nil || !ok || cur.Scope == destination.ScopeRestored {
-		return err
+		return cur, err
 	}
 	cur.Scope = destination.ScopeRestored
 	b, err := m.Begin(ctx)
 	if err != nil {
-		return err
+		return cur, err
 	}
-	return b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
+	return cur, b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
 }
 
 // Release removes a resource from KeptSet, so that the next run synchronizes the resource
@@ -396,7 +400,7 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 		return fmt.Errorf("%w: the resource is not held in an earlier state", ErrNoVersion)
 	}
 	for _, v := range present {
-		if err := m.recompare(ctx, names[v.Set]); err != nil {
+		if _, err := m.recompare(ctx, names[v.Set]); err != nil {
 			return err
 		}
 	}
