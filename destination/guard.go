@@ -154,13 +154,17 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 // the same content, or the plan copies the content to another URI.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
-	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {
-		if err != nil {
-			return err
+	unchanged := spool.Minus(l.pl.d.Mirror.Keys(ctx, l.pl.Set), touched.Sorted())
+	err := lookUp(ctx, l.pl.d.Mirror, l.pl.Set, unchanged, (*resourcesync.Key).URI, func(_ []resourcesync.Key, held []Held) error {
+		for i := range held {
+			if h := &held[i]; h.Member && h.Due == "" {
+				forget(sha256Of(h))
+			}
 		}
-		if h.Due == "" {
-			forget(sha256Of(&h))
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for a, err := range l.pl.actions.All() {
 		if err != nil {

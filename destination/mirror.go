@@ -105,7 +105,7 @@ type Mirror interface {
 	// Lookup returns the record of each URI, in the order of uris. For an unknown URI it
 	// returns the zero Held. Callers pass at most 1,000 URIs.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open opens the stored bytes of a record that Lookup or Members returned. They can be
+	// Open opens the stored bytes of a record that Lookup returned. They can be
 	// read until ctx ends. Open returns fs.ErrNotExist if the bytes do not exist or have
 	// moved since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
@@ -115,12 +115,12 @@ type Mirror interface {
 	// FindContent finds a resource, in any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
-	// Members yields all members of a set in ascending order of the [resourcesync.KeyOf]
-	// of their URIs. Like Due, it may leave Told, Until, Came and Unnamed unset.
-	Members(ctx context.Context, set string) iter.Seq2[Held, error]
+	// Keys yields the keys of the URIs of all members of a set in ascending order.
+	Keys(ctx context.Context, set string) iter.Seq2[resourcesync.Key, error]
 	// Count returns the number of members of a set.
 	Count(ctx context.Context, set string) (int64, error)
-	// Due yields the members of a set whose bytes must be fetched again.
+	// Due yields the members of a set whose bytes must be fetched again. It may leave Told,
+	// Until, Came and Unnamed unset.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Cursor returns the cursor of a set. It returns false until the first baseline is
 	// complete.

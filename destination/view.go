@@ -101,11 +101,8 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 // unnamed calls each with every member of the mirror that is not in seen. told means
 // that a change, and not the lists, says what the documents say about the member.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
-	unnamed := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
-	uri := func(h *Held) string { return h.URI }
-	// The records of Members need not have the fields Told, Until, Came and Unnamed, so they are
-	// looked up again.
-	return lookUp(ctx, v.d.Mirror, v.of, unnamed, uri, func(_, held []Held) error {
+	unnamed := spool.Minus(v.d.Mirror.Keys(ctx, v.of), seen.Sorted())
+	return lookUp(ctx, v.d.Mirror, v.of, unnamed, (*resourcesync.Key).URI, func(_ []resourcesync.Key, held []Held) error {
 		for i := range held {
 			said, w, told, err := v.absent(&held[i])
 			if err != nil {
@@ -118,8 +115,6 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 		return nil
 	})
 }
-
-func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
 
 func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	d, _ := evidence.Decide(s, v.d.evidenceBeside(s.Kind, h, v.known, v.Served))

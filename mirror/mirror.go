@@ -303,7 +303,21 @@ func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length 
 	return h, err == nil, err
 }
 
-// Members implements destination.Mirror.
+// Keys implements destination.Mirror.
+func (m *Mirror) Keys(ctx context.Context, set string) iter.Seq2[resourcesync.Key, error] {
+	return func(yield func(resourcesync.Key, error) bool) {
+		id, err := m.setID(ctx, set)
+		switch {
+		case err != nil:
+			yield("", err)
+		case id != 0:
+			m.facts.MemberKeys(ctx, id)(yield)
+		}
+	}
+}
+
+// Members yields the members of a set in ascending order of the keys of their URIs. It leaves
+// Told, Until, Came and Unnamed unset.
 func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.facts.MembersByKey(ctx, id) })
 }

@@ -22,11 +22,13 @@ type facts interface {
 	// Lookup returns the record of each URI, in their order, with its membership in the
 	// given set; the zero Resource for an unknown URI.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
-	// MembersByKey yields the members of a set in ascending order of the keys of their URIs.
+	// MembersByKey yields the members of a set in ascending order of the keys of their URIs, and
+	// MemberKeys only these keys.
 	// MembersOf yields the members of several sets, and reads all memberships of a resource
 	// at one moment. MembersFrom returns the first n members of a set whose IDs are at least
 	// id, in ascending order of IDs. LastID returns the greatest ID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	MemberKeys(ctx context.Context, set catalog.SetID) iter.Seq2[resourcesync.Key, error]
 	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	LastID(ctx context.Context) (int64, error)

@@ -36,8 +36,8 @@ func testEmpty(t *testing.T, m *tester) {
 	if _, ok, err := m.Cursor(t.Context(), set); ok || err != nil {
 		t.Fatalf("Cursor of a set without one: got %v and error %v, want false", ok, err)
 	}
-	for h, err := range m.Members(t.Context(), set) {
-		t.Fatalf("an empty mirror has the member %v, error %v", h, err)
+	for k, err := range m.Keys(t.Context(), set) {
+		t.Fatalf("an empty mirror has the member %s, error %v", k.URI(), err)
 	}
 	if names := m.dueNames(); len(names) > 0 {
 		t.Fatalf("due: %q", names)

@@ -113,7 +113,7 @@ func testFindContent(t *testing.T, m *tester) {
 	}
 }
 
-func testMembers(t *testing.T, m *tester) {
+func testKeys(t *testing.T, m *tester) {
 	var want []string
 	m.batch(nil, func(b destination.Batch) {
 		for i := range 50 {
@@ -127,15 +127,15 @@ func testMembers(t *testing.T, m *tester) {
 		return strings.Compare(string(resourcesync.KeyOf(a)), string(resourcesync.KeyOf(b)))
 	})
 	var got []string
-	for h, err := range m.Members(t.Context(), set) {
+	for k, err := range m.Keys(t.Context(), set) {
 		m.ok(err)
-		got = append(got, h.URI)
+		got = append(got, k.URI())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("members (-want +got):\n%s", diff)
 	}
 	m.count(set, 50)
-	for range m.Members(t.Context(), set) {
+	for range m.Keys(t.Context(), set) {
 		break // the caller may stop before the end
 	}
 	m.count(set2, 1)

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 		{"ReadingEndsWithItsContext", testOpenEnds},
 		{"CopyTakesTheBytesOfAnotherURI", testCopy},
 		{"ContentIsFoundByDigestAndLength", testFindContent},
-		{"MembersComeInOrderOfTheirKeys", testMembers},
+		{"KeysAreInOrder", testKeys},
 		{"WhatChangesSayIsKept", testTold},
 		{"WhatAListSaysLaterIsNoChange", testToldEnds},
 		{"DeletionsAreRemembered", testGone},

@@ -13,56 +13,44 @@ var ErrOrder = errors.New("keys are not in ascending order")
 // be in ascending order. It yields a key that occurs several times only once. The first
 // error of either sequence ends the result.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
-	return MinusOf(a, own, b)
-}
-
-func own(k *Key) Key { return *k }
-
-// MinusOf is like Minus, but sequence a consists of values. The function key returns
-// the key of a value.
-func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, error]) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		var zero V
-		next, stop := iter.Pull2(ascending("right", b, own))
+	return func(yield func(Key, error) bool) {
+		next, stop := iter.Pull2(ascending("right", b))
 		defer stop()
 		kb, err, more := next()
-		for v, errA := range ascending("left", a, key) {
-			ka := key(&v)
+		for ka, errA := range ascending("left", a) {
 			for errA == nil && err == nil && more && kb < ka {
 				kb, err, more = next()
 			}
 			if err := errors.Join(errA, err); err != nil {
-				yield(zero, err)
+				yield("", err)
 				return
 			}
 			if more && ka == kb {
 				continue
 			}
-			if !yield(v, nil) {
+			if !yield(ka, nil) {
 				return
 			}
 		}
 	}
 }
 
-// ascending yields one value of a sequence for each key. It yields an error when a key
-// is less than the key before it.
-func ascending[V any](side string, s iter.Seq2[V, error], key func(*V) Key) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		var zero V
+// ascending yields each key of a sequence once. It yields an error when a key is less than
+// the key before it.
+func ascending(side string, s iter.Seq2[Key, error]) iter.Seq2[Key, error] {
+	return func(yield func(Key, error) bool) {
 		var last Key
 		first := true
-		for v, err := range s {
+		for k, err := range s {
 			if err != nil {
-				yield(zero, err)
+				yield("", err)
 				return
 			}
-			k := key(&v)
 			if !first && k < last {
-				yield(zero, fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
+				yield("", fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
 				return
 			}
-			if (first || k != last) && !yield(v, nil) {
+			if (first || k != last) && !yield(k, nil) {
 				return
 			}
 			first, last = false, k
