@@ -18,9 +18,11 @@ func TestOtherSetsAreDueWhenTheirBytesAreReplacedByAnEarlierState(t *testing.T) 
 	p.do(func(b destination.Batch) error {
 		return errors.Join(put(b, set, "a", "one", noon), put(b, set2, "a", "one", noon))
 	})
-	deleted := p.do(gone("a"))
+	p.do(gone("a"))
+	deleted, err := p.Run(t.Context())
+	p.ok(err)
 	p.do(func(b destination.Batch) error { return put(b, set2, "a", "second", noon.Add(time.Hour)) })
-	if done, failed := p.revert(p.DeletedSince(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
+	if done, failed := p.revert(p.Undoing(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
 		t.Fatalf("restored %q, failed %v", done, failed)
 	}
 	if h := lookup(t, p.Mirror, set2, "a"); h.Due == "" || h.Wanted.Length.Int64() != int64(len("second")) {

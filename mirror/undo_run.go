@@ -43,7 +43,7 @@ func (r *Reversal) Refused() error {
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // DeletedSince yields steps for Revert that restore deleted resources: those that were
-// deleted at the time start or later and do not exist again.
+// deleted at the time start or later, and that no set has now.
 func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
