@@ -145,3 +145,41 @@ func TestUndoingARunAgainPassesOverWhatIsBack(t *testing.T) {
 		}
 	}
 }
+
+// The kept bytes are no statement of the Source, whatever restored them and took that back.
+func TestUndoingAKeptStateAsksForNoKeptBytes(t *testing.T) {
+	p := openPast(t)
+	one := p.do(stated("a", "one", "2026-01-01", noon))
+	two := p.do(stated("a", "second", "2026-01-02", noon.Add(time.Hour)))
+	cursor := destination.Cursor{Position: harvest.Position{At: noon}}
+	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: cursor}, func(destination.Batch) error { return nil }))
+	keep := func(at time.Time) (run int64) {
+		states, err := p.At(t.Context(), home+"/a", at)
+		p.ok(err)
+		p.revert(steps(states), true)
+		run, err = p.Run(t.Context())
+		p.ok(err)
+		return run
+	}
+	undo := func(run int64) {
+		if _, failed := p.revert(p.Undoing(t.Context(), run), false); len(failed) > 0 {
+			t.Fatalf("not undone: %v", failed)
+		}
+	}
+	undo(keep(one))
+	h := lookup(t, p.Mirror, set, "a")
+	if h.Due == "" || len(h.Wanted.Digests) > 0 || h.Wanted.Length.Known() {
+		t.Errorf("due %q, wanted %+v; want neither digest nor length", h.Due, h.Wanted)
+	}
+	if cur, _, err := p.Cursor(t.Context(), set); cur.Scope != destination.ScopeRestored || err != nil {
+		t.Errorf("cursor: got %+v, %v; want one that leads to a baseline", cur, err)
+	}
+	p.do(stated("a", "second", "2026-01-02", noon.Add(time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
+
+	keep(one)
+	undo(keep(two))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
+	p.do(stated("a", "third", "2026-01-03", noon.Add(2*time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"}) // it is kept again
+}
