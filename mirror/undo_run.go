@@ -19,8 +19,8 @@ import (
 var ErrOvertaken = errors.New("a later run has changed the resource again")
 
 // Reversal is one step of Revert: it restores an earlier state of a resource, or removes
-// the resource. The Version can be any earlier state that History, At or Ended has
-// yielded.
+// the resource. The Version can be any state that History, At or Ended has yielded; a
+// present one is only useful with RevertOptions.Keep.
 type Reversal struct {
 	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
