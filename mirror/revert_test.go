@@ -177,9 +177,17 @@ func TestUndoingAKeptStateAsksForNoKeptBytes(t *testing.T) {
 	p.do(stated("a", "second", "2026-01-02", noon.Add(time.Hour)))
 	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
 
+	held := keep(p.now) // the present state
+	p.do(stated("a", "third", "2026-01-03", noon.Add(2*time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
+	undo(held)
+	if h := lookup(t, p.Mirror, set, "a"); h.Due == "" || h.Wanted.LastMod.String() != "2026-01-03" || len(h.Wanted.Digests) > 0 {
+		t.Errorf("due %q, wanted %+v; want what the Source said last, without digests", h.Due, h.Wanted)
+	}
+
 	keep(one)
 	undo(keep(two))
 	wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
-	p.do(stated("a", "third", "2026-01-03", noon.Add(2*time.Hour)))
+	p.do(stated("a", "third", "2026-01-03", noon.Add(3*time.Hour)))
 	wantFiles(t, p.o.Dir, map[string]string{"a": "one"}) // it is kept again
 }
