@@ -22,7 +22,7 @@ const (
 	VerdictSame         Verdict = "same"         // the mirror holds exactly the bytes that the Source describes
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
-	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description
+	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description, or the mirror knows that they may not be the described ones and no digest proves them
 	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, or the resource changed during the audit
 	VerdictError        Verdict = "error"        // the bytes in the mirror could not be read
 )

@@ -119,6 +119,10 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 
 func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
+	proof := f.want.Digests
+	if f.ahead {
+		proof = f.held.Wanted.Digests
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.verdict, f.err = VerdictMissing, fmt.Errorf("an audit found no bytes: %w", err)
@@ -126,6 +130,8 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
+	case f.held.Due != "" && len(proof) == 0: // a restored state, or one whose successor could not be fetched
+		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 	case len(f.want.Digests) == 0:
@@ -175,7 +181,7 @@ func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 }
 
 func moved(before, now *Held) bool {
-	return before.Stored != now.Stored || before.Member != now.Member || !before.Changed.Equal(now.Changed) ||
+	return before.Stored != now.Stored || before.Member != now.Member || (before.Due != "") != (now.Due != "") || !before.Changed.Equal(now.Changed) ||
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
 }
 

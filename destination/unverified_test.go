@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"instep/destination"
 	"instep/mirror"
@@ -168,5 +170,58 @@ func TestCat_FET_07_unproved(t *testing.T) {
 				t.Errorf("once the server is mended: %+v, %v", rep, err)
 			}
 		})
+	}
+}
+
+// What the next run fetches is not in sync, unless a digest proves that it is.
+func TestAnAuditAgreesWithAPlanAboutARestoredState(t *testing.T) {
+	for _, digests := range []bool{false, true} {
+		list := func(s *aSource, n int) {
+			e := s.entry("/r")
+			if !digests {
+				e = resourcesync.Entry{Loc: e.Loc, LastMod: at(n)}
+			}
+			s.listEntries(n, e)
+		}
+		s := newSource(t)
+		s.offer("/list.xml", "")
+		s.put("/r", []byte("one"))
+		list(s, 0)
+		m := newMirror(t, s)
+		m.mustSync(destination.Baseline, 0, 1, 0, 0)
+		s.put("/r", []byte("second"))
+		list(s, 1)
+		m.mustSync(destination.Baseline, 0, 0, 1, 0)
+		m.wantVerdict("in step", digests, destination.VerdictSame, destination.VerdictUnverifiable)
+		m.restore("/r")
+		m.wantVerdict("restored", true, destination.VerdictDifferent, "")
+		m.wantVerdict("audited again", true, destination.VerdictDifferent, "")
+		m.mustSync(destination.Baseline, 0, 0, 1, 0)
+		m.wantVerdict("fetched", digests, destination.VerdictSame, destination.VerdictUnverifiable)
+	}
+}
+
+func (m *aMirror) wantVerdict(when string, proved bool, yes, no destination.Verdict) {
+	m.t.Helper()
+	if !proved {
+		yes = no
+	}
+	if v := m.audit(); !maps.Equal(v, map[destination.Verdict]int64{yes: 1}) {
+		m.t.Errorf("%s: got %v, want %s", when, v, yes)
+	}
+}
+
+// restore brings the earlier state of a path back.
+func (m *aMirror) restore(path string) {
+	m.t.Helper()
+	err := m.with(func(ctx context.Context, _ *destination.Destination, mm *mirror.Mirror) error {
+		states, err := mm.At(ctx, m.src.uri(path), time.Time{})
+		if err != nil {
+			return err
+		}
+		return mm.Revert(ctx, func(yield func(mirror.Reversal, error) bool) { yield(mirror.Reversal{Version: states[0]}, nil) }, mirror.RevertOptions{})
+	})
+	if err != nil {
+		m.t.Fatal(err)
 	}
 }

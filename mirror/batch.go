@@ -432,7 +432,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Remainder, row.Wanted, false
 	default:
 		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Told = row.Changed, row.LastMod, row.Remainder, false
-		c.state.Wanted, err = wantedOf(&row)
+		c.state.Wanted, err = b.m.statedOf(ctx, &row)
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -51,6 +52,20 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 		return "", fmt.Errorf("the stored statement of the Source about %q: %w", w.URI, err)
 	}
 	return string(text), nil
+}
+
+// statedOf is like wantedOf. For a resource in KeptSet it omits the length, the digests and
+// the type, because those of the kept bytes may not be the last ones that the Source stated.
+func (m *Mirror) statedOf(ctx context.Context, r *catalog.Resource) (string, error) {
+	kept, err := m.isKept(ctx, r.URI)
+	if err != nil {
+		return "", err
+	}
+	stated := *r
+	if kept {
+		stated.Type, stated.Verified = "", false
+	}
+	return wantedOf(&stated)
 }
 
 // wantedOf returns the last statement of the Source about a resource, as JSON, from which

@@ -18,9 +18,11 @@ func TestOtherSetsAreDueWhenTheirBytesAreReplacedByAnEarlierState(t *testing.T) 
 	p.do(func(b destination.Batch) error {
 		return errors.Join(put(b, set, "a", "one", noon), put(b, set2, "a", "one", noon))
 	})
-	deleted := p.do(gone("a"))
+	p.do(gone("a"))
+	deleted, err := p.Run(t.Context())
+	p.ok(err)
 	p.do(func(b destination.Batch) error { return put(b, set2, "a", "second", noon.Add(time.Hour)) })
-	if done, failed := p.revert(p.DeletedSince(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
+	if done, failed := p.revert(p.Undoing(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
 		t.Fatalf("restored %q, failed %v", done, failed)
 	}
 	if h := lookup(t, p.Mirror, set2, "a"); h.Due == "" || h.Wanted.Length.Int64() != int64(len("second")) {
@@ -142,4 +144,50 @@ func TestUndoingARunAgainPassesOverWhatIsBack(t *testing.T) {
 			t.Errorf("left alone: %v", failed)
 		}
 	}
+}
+
+// The kept bytes are no statement of the Source, whatever restored them and took that back.
+func TestUndoingAKeptStateAsksForNoKeptBytes(t *testing.T) {
+	p := openPast(t)
+	one := p.do(stated("a", "one", "2026-01-01", noon))
+	two := p.do(stated("a", "second", "2026-01-02", noon.Add(time.Hour)))
+	cursor := destination.Cursor{Position: harvest.Position{At: noon}}
+	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: cursor}, func(destination.Batch) error { return nil }))
+	keep := func(at time.Time) (run int64) {
+		states, err := p.At(t.Context(), home+"/a", at)
+		p.ok(err)
+		p.revert(steps(states), true)
+		run, err = p.Run(t.Context())
+		p.ok(err)
+		return run
+	}
+	undo := func(run int64) {
+		if _, failed := p.revert(p.Undoing(t.Context(), run), false); len(failed) > 0 {
+			t.Fatalf("not undone: %v", failed)
+		}
+	}
+	undo(keep(one))
+	h := lookup(t, p.Mirror, set, "a")
+	if h.Due == "" || len(h.Wanted.Digests) > 0 || h.Wanted.Length.Known() {
+		t.Errorf("due %q, wanted %+v; want neither digest nor length", h.Due, h.Wanted)
+	}
+	if cur, _, err := p.Cursor(t.Context(), set); cur.Scope != destination.ScopeRestored || err != nil {
+		t.Errorf("cursor: got %+v, %v; want one that leads to a baseline", cur, err)
+	}
+	p.do(stated("a", "second", "2026-01-02", noon.Add(time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
+
+	held := keep(p.now) // the present state
+	p.do(stated("a", "third", "2026-01-03", noon.Add(2*time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
+	undo(held)
+	if h := lookup(t, p.Mirror, set, "a"); h.Due == "" || h.Wanted.LastMod.String() != "2026-01-03" || len(h.Wanted.Digests) > 0 {
+		t.Errorf("due %q, wanted %+v; want what the Source said last, without digests", h.Due, h.Wanted)
+	}
+
+	keep(one)
+	undo(keep(two))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
+	p.do(stated("a", "third", "2026-01-03", noon.Add(3*time.Hour)))
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"}) // it is kept again
 }

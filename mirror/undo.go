@@ -245,7 +245,7 @@ func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason st
 		row := *known[member.URI]
 		row.LastMod, row.Changed, row.Remainder = member.LastMod, member.Changed, member.Remainder
 		member.Due = reason
-		if member.Wanted, err = wantedOf(&row); err != nil {
+		if member.Wanted, err = m.statedOf(ctx, &row); err != nil {
 			return nil, err
 		}
 		due = append(due, member)

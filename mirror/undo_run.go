@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
 	"time"
 
 	"instep/destination"
@@ -20,8 +19,8 @@ import (
 var ErrOvertaken = errors.New("a later run has changed the resource again")
 
 // Reversal is one step of Revert: it restores an earlier state of a resource, or removes
-// the resource. The Version can be any earlier state that History, At or Ended has
-// yielded.
+// the resource. The Version can be any state that History, At or Ended has yielded; a
+// present one is only useful with RevertOptions.Keep.
 type Reversal struct {
 	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
@@ -43,7 +42,7 @@ func (r *Reversal) Refused() error {
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // DeletedSince yields steps for Revert that restore deleted resources: those that were
-// deleted at the time start or later and do not exist again.
+// deleted at the time start or later, and that no set has now.
 func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
@@ -206,6 +205,9 @@ func (r *reverter) commit(ctx context.Context) error {
 
 // addToBatch returns the number of bytes that the step restores.
 func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error) {
+	if step.Remove && step.SetURI == KeptSet {
+		return 0, r.release(ctx, step.URI)
+	}
 	if step.Remove {
 		if _, err := r.recompare(ctx, step.set); err != nil {
 			return 0, err
@@ -317,6 +319,7 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		return claims, nil
 	}
 	switch {
+	case step.SetURI == KeptSet: // belongs to no Source that could state a newer state
 	case !row.Member:
 		cur, err := r.recompare(ctx, state.Set)
 		if err != nil {
@@ -337,11 +340,12 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		state.Unnamed = !last.Gone || !last.Told || !last.Moment.After(listed)
 	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.remainder:
 		state.Due, state.Wanted = restoredReason, row.Wanted
-		if row.Due == "" {
-			var err error
-			if state.Wanted, err = wantedOf(row); err != nil {
-				return nil, err
-			}
+		if row.Due != "" {
+			break
+		}
+		var err error
+		if state.Wanted, err = r.m.statedOf(ctx, row); err != nil {
+			return nil, err
 		}
 	}
 	return []*claim{{state: state}}, nil
@@ -384,47 +388,56 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	kept, err := m.setID(ctx, KeptSet)
+	kept, err := m.isKept(ctx, uri)
 	if err != nil {
 		return err
 	}
-	present, err := m.own.Present(ctx, uri)
-	if err != nil {
-		return err
-	}
-	names, err := m.setNames(ctx)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(present, func(v catalog.Version) bool { return v.Set == kept }) {
+	if !kept {
 		return fmt.Errorf("%w: the resource is not held in an earlier state", ErrNoVersion)
 	}
-	for _, v := range present {
-		if _, err := m.recompare(ctx, names[v.Set]); err != nil {
+	r := reverter{m: m, stale: map[catalog.SetID]destination.Cursor{}}
+	defer func() { r.discard() }()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if err := r.release(ctx, uri); err != nil {
+		return err
+	}
+	return r.commit(ctx)
+}
+
+func (m *Mirror) isKept(ctx context.Context, uri string) (bool, error) {
+	kept, err := m.setID(ctx, KeptSet)
+	if err != nil || kept == 0 {
+		return false, err
+	}
+	row, err := m.row(ctx, kept, uri)
+	return row.Member, err
+}
+
+// release ends the membership of a resource in KeptSet. In the sets of the Source it makes
+// the resource due, unless the batch has a step for them, since the stored bytes may not be
+// the last ones that the Source stated.
+func (r *reverter) release(ctx context.Context, uri string) error {
+	names, err := r.m.setNames(ctx)
+	if err != nil {
+		return err
+	}
+	members, err := r.m.own.Holders(ctx, []string{uri})
+	if err != nil {
+		return err
+	}
+	for _, v := range members {
+		set := names[v.Set]
+		if set == KeptSet {
+			err = r.batch.Delete(ctx, set, uri, time.Time{})
+		} else if _, err = r.recompare(ctx, v.Set); err == nil && v.Due == "" && !r.batch.hasClaim(uri, v.Set) {
+			w := harvest.Resource{URI: uri, LastMod: v.LastMod, Changed: v.Changed, Remainder: harvest.NewRemainder(v.Remainder)}
+			err = r.batch.Due(ctx, set, w, "the resource was held in an earlier state")
+		}
+		if err != nil {
 			return err
 		}
 	}
-	b, err := m.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	for _, v := range present {
-		if err := m.release(ctx, b, names[v.Set], &v); err != nil {
-			return errors.Join(err, b.Discard())
-		}
-	}
-	return b.Commit(ctx, nil)
-}
-
-// release ends a membership in KeptSet. In a set of the Source it makes the resource due,
-// since the stored bytes may not be the last ones that the Source stated.
-func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
-	if set == KeptSet {
-		return b.Delete(ctx, set, v.URI, time.Time{})
-	}
-	if row, err := m.row(ctx, v.Set, v.URI); err != nil || row.Due != "" {
-		return err
-	}
-	w := harvest.Resource{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed, Remainder: harvest.NewRemainder(v.Remainder)}
-	return b.Due(ctx, set, w, "the resource was held in an earlier state")
+	return nil
 }

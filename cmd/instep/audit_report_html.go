@@ -103,7 +103,7 @@ var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists the resource, but the mirror does not hold it; the next sync fetches it",
 	string(destination.VerdictExtra):        "the mirror holds the resource, but the Source no longer lists it; the next sync removes it",
-	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists; the next sync fetches it again",
+	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists, or may do so after a failure or instep restore; the next sync fetches it again",
 	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, or the resource changed during the audit",
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
 	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",

@@ -19,13 +19,13 @@ const restoreHelp = `Restore brings back an earlier state of a resource, byte fo
 whose bytes differ from the present ones, or the state at the time of --at. Name the resource by
 its URI, or by its path below DIR. With --to restore writes the bytes to a file and does not
 change the mirror. With --deleted-since it brings back every resource that was deleted since
-that time and does not exist.
+that time and that no set has now.
 
 A restored resource differs from the Source. The next sync brings back the Source's state: it
 fetches a resource whose earlier state was restored, and deletes a resource that the Source no
-longer has, unless the guard withholds the deletion. With --keep the restored state stays. Audit
-reports it as different from the Source's state; if the Source no longer has the resource, audit
-only says that it is kept. --release ends that.
+longer has, unless the guard withholds the deletion. With --keep the restored state stays, even
+if it is the present one. Audit reports it where it differs from the Source's state; if the
+Source no longer has the resource, audit only says that it is kept. --release ends that.
 
 The replaced state is kept, too: "instep undo" reverts a restore.`
 
@@ -121,7 +121,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if states[0].SetURI == mirror.KeptSet && !f.keep {
 		return fmt.Errorf("%s: %w of a set of the Source; give --keep to keep the earlier one again, or --to FILE", name[0], mirror.ErrNoVersion)
 	}
-	return a.revert(ctx, m, endedStates(states), how)
+	return a.revert(ctx, m, stepsTo(states, f.keep), how)
 }
 
 func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool) (*mirror.Mirror, error) {
@@ -131,11 +131,11 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// endedStates yields the states that are no longer current, each as the step that restores it.
-func endedStates(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
+// stepsTo yields the steps that restore states. Only keep changes anything for a present state.
+func stepsTo(states []mirror.Version, keep bool) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
-			if !v.Present() && !yield(mirror.Reversal{Version: v}, nil) {
+			if (keep || !v.Present()) && !yield(mirror.Reversal{Version: v}, nil) {
 				return
 			}
 		}
@@ -194,6 +194,7 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
+	again                             int64 // the number of resources that undo keeps again in an earlier state
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {
@@ -201,6 +202,9 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 		r.failed++
 		r.a.out.warn(warningRecord{URI: step.URI, Message: fmt.Sprintf("%s is not restored: %v", step.URI, err)})
 		return
+	}
+	if step.SetURI == mirror.KeptSet && !step.Remove {
+		r.again++
 	}
 	change := resourcesync.Updated
 	switch {
@@ -265,8 +269,11 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 	}
 	if run != 0 {
 		after = fmt.Sprintf("   to undo this: instep undo %s %d", how.dir, run)
-		if !how.keep {
+		if !how.keep && r.created+r.updated+r.deleted > r.again {
 			a.out.say("The next sync brings back the Source's state.")
+		}
+		if !how.keep && r.again > 0 {
+			a.out.say("%s kept again, as by restore --keep; restore --release ends that", counted(r.again, "resource"))
 		}
 	}
 	r.end(status, fmt.Sprintf("Status: %s (created=%d, updated=%d, deleted=%d, left alone=%d)%s", words[status], r.created, r.updated, r.deleted, r.failed, after))

@@ -16,7 +16,8 @@ and moves what it created to the trash. Without RUN it reverts the last run; "in
 --runs" lists the runs. Resources that later runs changed again are left alone and named (exit
 code 4). Undo is a run itself, so it can be undone.
 
-The next sync brings back the Source's state.`
+The next sync brings back the Source's state, except of resources that are kept again because
+the run was "instep restore --release".`
 
 func (a *app) undoCommand() *cobra.Command {
 	var state string

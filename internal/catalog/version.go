@@ -60,8 +60,13 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 // memberOf returns SQL to follow FROM. It finds the membership m and the resource r for a
 // row with the columns set_id and uri, and ends with a condition.
 func memberOf(row string) string {
+	return membersOf(row) + "AND m.set_id = " + row + ".set_id "
+}
+
+// membersOf is like memberOf, but finds the memberships in all sets.
+func membersOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
-		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
+		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
 // The following statements store in the history the states that an outcome ends. They
@@ -149,12 +154,12 @@ func (c *Mirror) Versions(ctx context.Context, moment time.Time) iter.Seq2[Versi
 	return c.lastVersions(ctx, "+v.until >= $3", moment.UnixMicro())
 }
 
-// DeletedSince yields the last states of memberships that ended at or after a moment and
-// did not begin again, in the order in which they ended.
+// DeletedSince yields the last states of memberships that ended at or after a moment, in the
+// order in which they ended. It omits resources that any set has now.
 func (c *Mirror) DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "FALSE", `v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
-		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", moment.UnixMicro(), resourcesync.Deleted)
+		AND NOT EXISTS (SELECT 1 FROM `+membersOf("v")+")", moment.UnixMicro(), resourcesync.Deleted)
 }
 
 // RunVersions yields the states that a run ended, in the order of the changes. It omits

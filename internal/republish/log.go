@@ -183,6 +183,7 @@ type step struct {
 	member
 	mark string
 	seq  int64
+	lost bool // whether the state is outdated, and the bytes of the present state are gone
 }
 
 // changes returns a listing of the changes in the log after the position was. If the
@@ -210,7 +211,7 @@ func (r *reader) changes(was position) scan.Listing {
 					one.URI, one.Path = held[0].URI, held[0].Path
 				}
 				p.Seq, p.At = seq, at
-				if batch = append(batch, step{one, p.String(), seq}); len(batch) < lookupSize {
+				if batch = append(batch, step{member: one, mark: p.String(), seq: seq}); len(batch) < lookupSize {
 					return nil
 				}
 				return flush()
@@ -245,7 +246,8 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	for i := range batch {
 		one := &batch[i]
 		e, err := r.change(ctx, one, func(uri string) string { return copies[uri] })
-		if one.outdated && one.seq <= r.doubtful {
+		// If the present state cannot be recorded, the published state has to stay.
+		if one.lost || one.outdated && one.seq <= r.doubtful {
 			continue
 		}
 		if one.outdated && one.Member && r.Keep != nil {
@@ -272,7 +274,7 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 		if again := r.setOutdated(ctx, now); again != nil {
 			return e, again
 		}
-		if one.outdated = now[0].outdated; one.outdated {
+		if one.outdated, one.lost = now[0].outdated, now[0].lost; one.outdated {
 			e, err = r.entry(ctx, &one.member, copyOf)
 		}
 	}
@@ -304,6 +306,10 @@ func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 				b.outdated = h.Member
 			case b.Member:
 				b.outdated = !h.Stored || h.Path != b.Path || h.Stamp != b.Stamp || h.Length != b.Length
+				if b.outdated && h.Stored {
+					_, err := r.m.Untouched(ctx, h)
+					b.lost = err != nil
+				}
 			}
 		}
 	}

@@ -480,7 +480,8 @@ func (r *ring) audit(name, text string) {
 }
 
 // TestBytesOfAnEarlierStateThatAreGone: a state whose bytes were damaged since is no failure if a
-// later state of the resource follows in the log, but one if it is the last. It is not published.
+// later state of the resource follows in the log, but one if it is the last. It is not published,
+// nor are the states before the last one.
 func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -569,7 +570,17 @@ func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 			r.audit("a", "22")
 			r.sync("a=22")
 			r.damage("a", "", false)
-		}, want: []string{"updated a 2"}, fails: 1, whole: true},
+		}, fails: 1, whole: true},
+		{name: "the last of two states", do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a=333")
+			r.damage("a", "", false)
+		}, fails: 1, whole: true},
+		{name: "the last of two states for dumps", keep: true, do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a=333")
+			r.damage("a", "", false)
+		}, fails: 1, whole: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRing(t)
