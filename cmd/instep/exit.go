@@ -44,7 +44,7 @@ const (
 
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
-		return code, "all work so far is saved; give the same command again to continue"
+		return code, "what was completed is kept; give the same command again to continue"
 	}
 	code = exitFailed
 	for _, c := range causes {
