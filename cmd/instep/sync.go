@@ -187,7 +187,7 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		a.tellAttempt(e)
 	case destination.EventPlanned:
 		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
-		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
+		a.out.say("%s: %s", e.Set, modeText(string(e.Plan.Mode), e.Plan.Why))
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventBegun:
@@ -206,6 +206,14 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	case destination.EventFailed:
 		a.out.record(&errorRecord{URI: e.Action.Want.URI, Message: e.Err.Error()})
 	}
+}
+
+// modeText returns how a set is planned, and why. A set with unusable documents has no mode.
+func modeText(mode, why string) string {
+	if mode == "" {
+		return why
+	}
+	return mode + ", " + why
 }
 
 // tellAttempt prints a place in which a run looked for a Source, but only with -v. Without -v,
