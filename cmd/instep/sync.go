@@ -52,6 +52,9 @@ releases exactly the withheld deletions. Approved deletions and renamed files do
 --max-delete sets another limit for this run. Sync also changes nothing if a Source shows an
 older state than before or no longer offers a set.
 
+If DIR is on a disk of its own, keep the state on another disk (--state). Sync then refuses to
+make a new mirror in the empty mount point while the disk is not mounted (exit code 6).
+
 The first run stores its settings with the mirror: how long earlier bytes and changes are kept
 (--keep-versions, --keep-log), the filters (--set, --include, --exclude, --type, --accept,
 --only-collection and the like), --versions, --strict, --prefer, --duplicates, --no-patches,
