@@ -30,7 +30,7 @@ type sentence struct{ text, hint string }
 // sentences translate errors into plain words. The first function that recognises an error
 // translates it.
 var sentences = []func(error) (sentence, bool){
-	sourceSentence, passwordSentence, fetchSentence, databaseSentence, diskSentence, lockSentence, nameSentence,
+	sourceSentence, passwordSentence, fetchSentence, databaseSentence, listenSentence, diskSentence, lockSentence, nameSentence,
 }
 
 func tell(err error) sentence {
@@ -197,6 +197,22 @@ func databaseSentence(err error) (sentence, bool) {
 		fmt.Sprintf("the database%s does not answer: %s", place, lastCause(dial)),
 		"is the database running, and are host and port right? instep config check FILE shows them",
 	}, true
+}
+
+// listenSentence recognises an address at which no server can listen.
+func listenSentence(err error) (sentence, bool) {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "listen" || !strings.HasPrefix(op.Net, "tcp") {
+		return sentence{}, false
+	}
+	place, hint := "", "give HOST:PORT of this machine, such as --addr 127.0.0.1:8080"
+	if op.Addr != nil {
+		place = " at " + op.Addr.String()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		hint = "another program listens on this address; try another port with --addr"
+	}
+	return sentence{fmt.Sprintf("the server cannot listen%s: %s", place, lastCause(op)), hint}, true
 }
 
 func diskSentence(err error) (sentence, bool) {

@@ -208,6 +208,7 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"unknown key", exitUsage, []string{"publish", "-c", "unknown.yaml"}, "unknown.yaml:2"},
 		{"authorities without a certificate", exitUsage, []string{"sync", "--ca", "empty.pem", b.tls, "m11"}, "empty.pem"},
 		{"port in use", exitFailed, []string{"serve", "collection", "--addr", strings.TrimSuffix(strings.TrimPrefix(b.site, "http://"), "/")}, "--addr"},
+		{"address without a port", exitFailed, []string{"serve", "collection", "--addr", "8080"}, "missing port in address"},
 		{"convert a page", exitFailed, []string{"convert", "page.html"}, ""},
 		{"lint of nothing", exitFailed, []string{"lint", "nothing.xml"}, "nothing.xml"},
 	} {
