@@ -106,7 +106,7 @@ func fetchSentence(err error) (sentence, bool) {
 	case fe.AllowOrigin != "" && !forConfiguration:
 		return sentence{fmt.Sprintf("%s leads to another origin, %s", fe.URL, fe.AllowOrigin), "to follow the link: --allow-origin " + fe.AllowOrigin}, true
 	case fe.Kind == fetch.Denied && fe.Status == 401 && fe.Authorized:
-		return sentence{fmt.Sprintf("%s refuses the login that was sent (401)", fe.URL), "is the login for " + host + " right in the file of --netrc, --bearer-file, --header-file or --cert, or in $" + envBearer + "?"}, true
+		return sentence{fmt.Sprintf("%s refuses the login that was sent (401)", fe.URL), "is the login for " + host + " right in your netrc file, --bearer-file, --header-file, --cert or $" + envBearer + "?"}, true
 	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
 		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
