@@ -52,6 +52,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	}
 	rep := r.rep
 	if rep.Failed > 0 {
+		r.d.observe(Event{Kind: EventRetried, Set: rep.Set})
 		r.d.note(rep.Set, harvest.Counted(rep.Failed, "%d {resource did not match its list, probably because it has|resources failed, some because they did not match their list, probably because they have} just changed at the Source; checking the newer changes", rep.Failed))
 	}
 	rep.Failures = slices.DeleteFunc(rep.Failures, func(f Failure) bool { return !errors.Is(f.Err, ErrNoPlace) })

@@ -17,6 +17,19 @@ func TestCat_FET_11_within_the_run(t *testing.T) {
 	}{{1, 1, 0, 2}, {3, 1, 0, 4}, {100, 0, 1, 4}} {
 		t.Run(fmt.Sprint(tt.changes), func(t *testing.T) {
 			s, paths, m := inStep(t, 10)
+			counted := int64(0) // the failures that the events leave
+			m.set = func(d *destination.Destination) {
+				tell := d.Observe
+				d.Observe = func(e destination.Event) {
+					switch e.Kind {
+					case destination.EventFailed:
+						counted++
+					case destination.EventRetried:
+						counted = 0
+					}
+					tell(e)
+				}
+			}
 			s.put("/r/1", []byte("version 0"))
 			entries := []resourcesync.Entry{s.change(1, resourcesync.Updated, "/r/1"), s.change(1, resourcesync.Updated, "/r/2")}
 			s.put("/r/2", []byte("changed too"))
@@ -34,6 +47,9 @@ func TestCat_FET_11_within_the_run(t *testing.T) {
 			rep, err := m.sync()
 			if err != nil || rep.Updated != int64(1+tt.brought) || rep.Failed != int64(tt.failed) || len(rep.Failures) != tt.failed {
 				t.Errorf("got %+v, %v; want %d brought and %d failed", rep, err, 1+tt.brought, tt.failed)
+			}
+			if counted != rep.Failed {
+				t.Errorf("the events leave %d failures, want %d", counted, rep.Failed)
 			}
 			if n != tt.rounds {
 				t.Errorf("asked for %d times, want %d", n, tt.rounds)

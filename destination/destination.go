@@ -105,6 +105,7 @@ const (
 	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows when the batch is committed
 	EventDone        EventKind = "done"        // the bytes are verified, and their batch is committed or is being committed
 	EventFailed      EventKind = "failed"      // an action failed; the run continues
+	EventRetried     EventKind = "retried"     // what failed in the set is tried again in this run, so no earlier EventFailed counts unless its error is ErrNoPlace
 	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
 	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text has the way and the result
 	EventVerdict     EventKind = "verdict"     // Audit judged one resource

@@ -12,8 +12,8 @@ import (
 // ErrMaxTransfer and ErrMaxTime end a run that reaches its limit. Started transfers are
 // completed and kept, the cursor does not move, and the next run continues.
 var (
-	ErrMaxTransfer = errors.New("the run has reached its transfer limit (MaxTransfer)")
-	ErrMaxTime     = errors.New("the run has reached its time limit (MaxTime)")
+	ErrMaxTransfer = errors.New("the run has reached its transfer limit")
+	ErrMaxTime     = errors.New("the run has reached its time limit")
 )
 
 type budget struct {

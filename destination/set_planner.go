@@ -45,7 +45,7 @@ func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discove
 
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64) (*SetPlan, error) {
 	if set.Err != nil {
-		pl := d.newSetPlanner(sc, set).newPlanner("", "")
+		pl := d.newSetPlanner(sc, set).newPlanner("", "nothing is changed, because a document of the set cannot be used")
 		pl.Partial = set.Err
 		return pl.SetPlan, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 )
 
@@ -229,6 +230,8 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		e.Kind = NotFound
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons:
 		e.Kind = Denied
+		origin := Origin(ex.url)
+		e.Authorized = len(a.c.creds[origin]) > 0 || a.c.certified[origin] != nil
 		if page && code == http.StatusForbidden {
 			e.Hint = "the site may block programs; ask its operator to allow this one"
 		} else {
@@ -272,14 +275,31 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 		e.Msg, e.Hint = "the host name does not exist", "check the spelling of the host name"
 	case errors.As(err, &cert):
 		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "no flag turns this check off; add the CA of the host"
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS, but the host answers http at this port", "begin the URL with http://"+u.Host
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may support only http"
 	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls uses this text for a TLS alert from the server
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "the host may require a client certificate, or not support TLS 1.2"
 	default:
+		e.Msg = silence(err)
 		return a.retryLater(e, nil)
 	}
 	return e
+}
+
+// silence returns the message for a request that may succeed later.
+func silence(err error) string {
+	ne, ok := errors.AsType[net.Error](err)
+	switch {
+	case ok && ne.Timeout():
+		return "no response in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the host closed the connection without a response"
+	case ok:
+		return "no answer"
+	}
+	return "the response cannot be used"
 }
 
 func isPage(h http.Header) bool {

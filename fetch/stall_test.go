@@ -37,9 +37,9 @@ func TestCat_FET_01(t *testing.T) {
 		limit time.Duration
 		says  string
 	}{
-		{"before the header", func(net.Conn) {}, 30 * time.Second, "no answer"},
-		{"in the header", func(c net.Conn) { write(c, "HTTP/1.1 200 OK\r\nContent-") }, 30 * time.Second, "no answer"},
-		{"drip of a header", func(c net.Conn) { write(c, "HTTP/1.1 200 OK\r\nX: "); drip(c, 'x', time.Second) }, 30 * time.Second, "no answer"},
+		{"before the header", func(net.Conn) {}, 30 * time.Second, "no response in time"},
+		{"in the header", func(c net.Conn) { write(c, "HTTP/1.1 200 OK\r\nContent-") }, 30 * time.Second, "no response in time"},
+		{"drip of a header", func(c net.Conn) { write(c, "HTTP/1.1 200 OK\r\nX: "); drip(c, 'x', time.Second) }, 30 * time.Second, "no response in time"},
 		{"before the body", func(c net.Conn) { write(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n") }, 60 * time.Second, "no byte"},
 		{"in the body", func(c net.Conn) {
 			write(c, "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"+strings.Repeat("x", 70_000))

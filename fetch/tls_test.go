@@ -107,7 +107,7 @@ func TestCat_FET_06(t *testing.T) {
 		{"signed by who may not", &tls.Config{Certificates: []tls.Certificate{chain}}, fetch.Refused, "not trusted"},
 		{"TLS 1.0", &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, fetch.Protocol, "refused the TLS connection"},
 		{"TLS 1.1", &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, fetch.Protocol, "refused the TLS connection"},
-		{"plain text", nil, fetch.Protocol, "expected TLS"},
+		{"plain text", nil, fetch.Protocol, "expected TLS, but the host answers http"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

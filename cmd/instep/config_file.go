@@ -117,7 +117,26 @@ func yamlError(name string, err error) error {
 	if errors.As(err, &te) {
 		return &configError{name, line, fmt.Errorf("expected %s, found %s", kindName(te.DstType), kindName(te.SrcType))}
 	}
+	if ne, ok := errors.AsType[*yaml.UnexpectedNodeTypeError](err); ok {
+		return &configError{name, line, fmt.Errorf("expected %s, found %s", nodeName(ne.Expected), nodeName(ne.Actual))}
+	}
 	return &configError{name, line, errors.New(ye.GetMessage())}
+}
+
+func nodeName(t ast.NodeType) string {
+	switch t {
+	case ast.StringType, ast.LiteralType:
+		return "text"
+	case ast.SequenceType:
+		return "a list"
+	case ast.MappingType, ast.MappingValueType:
+		return "keys with values"
+	case ast.IntegerType, ast.FloatType:
+		return "a number"
+	case ast.BoolType:
+		return "true or false"
+	}
+	return t.YAMLName()
 }
 
 func kindName(t reflect.Type) string {

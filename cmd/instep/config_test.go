@@ -97,6 +97,7 @@ func TestConfigurationFileIsRefusedWithTheLine(t *testing.T) {
 		"unknown key of dump": {"sets:\n- dumps:\n    each: 3\n", `site.yaml:3: unknown field "each"`},
 		"twice":               {"dir: a\ndir: b\n", "site.yaml:2: "},
 		"no value":            {"sets:\n- dumps:\n", "site.yaml:2: sets[0].dumps: expected a value"},
+		"a text for a list":   {"dir: a\nsets: b\n", "site.yaml:2: expected a list, found text"},
 		"a list for a text":   {"dir: [a]\n", "site.yaml:1: expected text, found a list"},
 		"a text for a number": {"dir: x\nworkers: many\n", "site.yaml:2: expected a whole number, found text"},
 		"no duration":         {"sets:\n- name: x\n  rotate_every: soon\n", `site.yaml:3: expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y, found "soon"`},

@@ -74,8 +74,8 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.rate, "rate", "", "limit the requests to each host to this rate, `N/s`")
-	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M")
+	fs.StringVar(&f.rate, "rate", "", "limit the requests to each host to this rate, `N/s` (0: no limit)")
+	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M (0: no limit)")
 }
 
 const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB); a document may have 1,000,000 entries, or 5,000 for each MB if that is more"
@@ -173,7 +173,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
 		return o, err
 	}
-	if o.Bandwidth, err = parseSize("--bwlimit", strings.TrimSuffix(f.bandwidth, "/s")); err != nil {
+	if o.Bandwidth, err = parseLimit("--bwlimit", strings.TrimSuffix(f.bandwidth, "/s")); err != nil {
 		return o, err
 	}
 	if o.MaxDocument, err = parseSize("--max-document", f.maxDocument); err != nil {

@@ -373,7 +373,7 @@ func TestFlagsOfConnectionsThatMakeNoSense(t *testing.T) {
 	noHome(t)
 	cert, _ := clientCertificate(t)
 	for _, flags := range [][]string{
-		{"--bwlimit", "fast"}, {"--bwlimit", "0"}, {"--max-transfer", "-1"}, {"--max-time", "-1s"}, {"--max-time", "soon"},
+		{"--bwlimit", "fast"}, {"--bwlimit", "-1"}, {"--max-transfer", "-1"}, {"--max-time", "-1s"}, {"--max-time", "soon"},
 		{"--retries", "-1"}, {"--retries", "101"}, {"--user-agent", "a\nb"}, {"--proxy", "proxy.example.org"}, {"--proxy", "ftp://proxy.example.org"}, {"--proxy", "http://u:hidden@proxy.example.org"},
 		{"--ca", g.file(t, "none.pem", "hidden")}, {"--ca", "missing.pem"},
 		{"--netrc", "missing"}, {"--netrc", g.file(t, "netrc", "hidden")},

@@ -173,7 +173,7 @@ func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	}
 	cert, err := tls.X509KeyPair(chain, text)
 	if err != nil {
-		return nil, usagef("--cert %s with the key in %s: %v", f.cert, key, err)
+		return nil, usagef("--cert %s with the key in %s: expected a certificate and its key in PEM: %v", f.cert, key, err)
 	}
 	return &cert, nil
 }
@@ -189,19 +189,23 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	}
 	taken := authorizedOrigins(others)
 	var all []fetch.Credential
+	var without []string
 	for _, origin := range origins {
 		u, err := fetch.Parse(origin)
 		if err != nil {
 			return nil, usagef("%v", err)
 		}
 		h := n.Header(u.Hostname(), asked)
+		if h == nil {
+			without = append(without, u.Hostname())
+		}
 		if h == nil || taken[origin] {
 			continue
 		}
 		if !asked && u.Scheme != "https" {
 			a.out.warn(warningRecord{
-				Message: notSent(fmt.Sprintf("login for %s in your netrc file", u.Hostname()), origin),
-				Hint:    "to send the login without encryption name the file with --netrc",
+				Message: notSent("login in your netrc file", origin),
+				Hint:    "give the https URI, or send the login without encryption by --netrc FILE",
 			})
 			continue
 		}
@@ -210,6 +214,9 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		}
 		taken[origin] = true
 		all = append(all, fetch.Credential{Origin: origin, Header: h})
+	}
+	if asked && len(without) == len(origins) && len(without) > 0 {
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s has no login for %s", file, strings.Join(without, ", ")), Hint: "its lines are written: machine HOST login NAME password PASSWORD"})
 	}
 	return all, nil
 }

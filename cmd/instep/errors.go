@@ -18,8 +18,9 @@ import (
 )
 
 const errorsHelp = `Errors shows what failed in a run of sync or audit on the mirror in DIR, grouped by cause, with
-examples and the command to give next. It shows the newest run in which anything failed, or with
---last the newest run. -v names every resource that failed.
+examples and the command to give next. A resource that failed and was fetched later in the same run
+does not count. Errors shows the newest run in which anything failed, or with --last the newest run.
+-v names every resource that failed.
 
 The mirror stores records of its last 100 runs; "instep report" lists them. A first run that
 found no Source is not recorded, because it makes no mirror.`

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"syscall"
 
 	"instep/destination"
 	"instep/discover"
@@ -44,7 +43,7 @@ const (
 
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
-		return code, "all work so far is saved; give the same command again to continue"
+		return code, "what was completed is kept; give the same command again to continue"
 	}
 	code = exitFailed
 	for _, c := range causes {
@@ -133,7 +132,6 @@ var causes = []cause{
 	{exitFailed, ofType[*publish.NothingError]("the messages above say why each resource could not be read")},
 	{exitFailed, sentinel(scan.ErrListing, "is the URL or file right that --from gives, or the key \"from\" in the configuration?")},
 	{exitFailed, ofType[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
-	{exitFailed, sentinel(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
 	{exitFailed, ofType[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
 	{exitFailed, ofType[*inputError]("is FILE spelled right? The name - means standard input")},
 	{exitFailed, refusedDocument},

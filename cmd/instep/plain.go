@@ -1,12 +1,15 @@
 package main
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +30,7 @@ type sentence struct{ text, hint string }
 // sentences translate errors into plain words. The first function that recognises an error
 // translates it.
 var sentences = []func(error) (sentence, bool){
-	sourceSentence, passwordSentence, fetchSentence, databaseSentence, diskSentence, lockSentence, nameSentence,
+	sourceSentence, passwordSentence, fetchSentence, databaseSentence, listenSentence, diskSentence, lockSentence, nameSentence,
 }
 
 func tell(err error) sentence {
@@ -102,8 +105,10 @@ func fetchSentence(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s is at a private address, which is not requested unless you allow it", host), hint}, true
 	case fe.AllowOrigin != "" && !forConfiguration:
 		return sentence{fmt.Sprintf("%s leads to another origin, %s", fe.URL, fe.AllowOrigin), "to follow the link: --allow-origin " + fe.AllowOrigin}, true
+	case fe.Kind == fetch.Denied && fe.Status == 401 && fe.Authorized:
+		return sentence{fmt.Sprintf("%s refuses the login that was sent (401)", fe.URL), "is the login for " + host + " right in your netrc file, --bearer-file, --header-file, --cert or $" + envBearer + "?"}, true
 	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
-		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
+		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
 	case fe.Kind == fetch.Temporary && fe.Op == "read": // the connection failed during the transfer of the body
@@ -112,12 +117,32 @@ func fetchSentence(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this program"}, true
 	case fe.Kind == fetch.Temporary && fe.Status != 0:
 		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "give the same command again " + whenAgain(fe.RetryAfter)}, true
-	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):
-		return sentence{"there is no host named " + host, "is the name of the host spelled right, and this machine online?"}, true
-	case fe.Status == 0 && fe.Kind == fetch.Temporary && fe.Err != nil:
-		return sentence{fmt.Sprintf("%s does not answer: %s", host, lastCause(fe.Err)), "is the server running, and are host and port right? If so, give the same command again later"}, true
+	case fe.Status == 0 && fe.Err != nil:
+		return unansweredSentence(host, fe)
 	}
 	return sentence{}, false
+}
+
+// unansweredSentence recognises a request to which no HTTP response came.
+func unansweredSentence(host string, fe *fetch.Error) (sentence, bool) {
+	dns, unknown := errors.AsType[*net.DNSError](fe.Err)
+	record, _ := errors.AsType[tls.RecordHeaderError](fe.Err)
+	failed, network := errors.AsType[net.Error](fe.Err)
+	reason := fe.Msg
+	if network && !failed.Timeout() && !errors.Is(fe.Err, syscall.ECONNRESET) {
+		reason = lastCause(fe.Err)
+	}
+	switch {
+	case unknown && dns.IsNotFound:
+		return sentence{"there is no host named " + host, "is the name of the host spelled right, and this machine online?"}, true
+	case unknown:
+		return sentence{fmt.Sprintf("the address of %s cannot be looked up: %s", host, dns.Err), "is this machine online? If so, give the same command again later"}, true
+	case string(record.RecordHeader[:]) == "HTTP/":
+		return sentence{host + " answers http at this port, not https", "begin the URL with http://" + host}, true
+	case fe.Kind != fetch.Temporary:
+		return sentence{}, false
+	}
+	return sentence{fmt.Sprintf("%s does not answer: %s", host, reason), "is the server running, and are scheme, host and port right? If so, give the same command again later"}, true
 }
 
 // whenAgain says when to send a request again. Without a time from the host it says "later".
@@ -174,6 +199,22 @@ func databaseSentence(err error) (sentence, bool) {
 	}, true
 }
 
+// listenSentence recognises an address at which no server can listen.
+func listenSentence(err error) (sentence, bool) {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "listen" || !strings.HasPrefix(op.Net, "tcp") {
+		return sentence{}, false
+	}
+	place, hint := "", "give HOST:PORT of this machine, such as --addr 127.0.0.1:8080"
+	if op.Addr != nil {
+		place = " at " + op.Addr.String()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		hint = "another program listens on this address; try another port with --addr"
+	}
+	return sentence{fmt.Sprintf("the server cannot listen%s: %s", place, lastCause(op)), hint}, true
+}
+
 func diskSentence(err error) (sentence, bool) {
 	var pe *fs.PathError
 	path := ""
@@ -187,6 +228,8 @@ func diskSentence(err error) (sentence, bool) {
 		return sentence{}, false // the error already has a clear text
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
+	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // os.OpenRoot returns an error of its own with this text
+		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right? Give a directory, or a path where nothing is yet"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
@@ -197,6 +240,18 @@ func diskSentence(err error) (sentence, bool) {
 		return sentence{"you have no permission to read " + path, "change its permissions, or run the command as the owner of the file"}, true
 	}
 	return sentence{}, false
+}
+
+// fileIn returns the part of a path that is a file; path if there is none.
+func fileIn(path string) string {
+	for p := path; ; p = filepath.Dir(p) {
+		if info, err := os.Stat(p); err == nil && !info.IsDir() {
+			return p
+		}
+		if p == filepath.Dir(p) {
+			return path
+		}
+	}
 }
 
 // isWrite reports whether an operation, named as in fs.PathError, modifies a file or directory.

@@ -85,6 +85,30 @@ func (b *bench) write(name, text string) {
 	}
 }
 
+// raw returns the URL of a server that answers each request with a text and closes the connection.
+// "silence" is no answer at all.
+func (b *bench) raw(text string) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			if text != "silence" {
+				_, _ = conn.Write([]byte(text))
+				_ = conn.Close()
+			}
+		}
+	}()
+	return "http://" + ln.Addr().String() + "/"
+}
+
 // run runs a command and returns its exit code and its messages.
 func (b *bench) run(args ...string) (code int, messages string) {
 	var stdout, stderr strings.Builder
@@ -130,6 +154,8 @@ func TestThirtyPreparedFailures(t *testing.T) {
 	b.write("theirs/resourcesync/capabilitylist.xml", "theirs")
 	b.write("full/file.txt", "mine")
 	b.write("empty.pem", "")
+	b.write("logins", "machine 127.0.0.1 login a password b\n")
+	b.write("others", "machine museum.example.org login a password b\n")
 	b.write("page.html", "<html></html>")
 	for _, c := range []struct {
 		name string
@@ -139,6 +165,8 @@ func TestThirtyPreparedFailures(t *testing.T) {
 	}{
 		{"self-signed certificate", exitFailed, []string{"sync", b.tls, "m1"}, "--ca FILE"},
 		{"401", exitFailed, []string{"sync", b.denied, "m2"}, "--netrc FILE, --bearer-file FILE"},
+		{"401 after a login", exitFailed, []string{"sync", "--netrc", "logins", b.denied, "m2"}, "refuses the login that was sent (401)"},
+		{"401, and the file has no login", exitFailed, []string{"sync", "--netrc", "others", b.denied, "m2"}, "others has no login for 127.0.0.1"},
 		{"403", exitTemporary, []string{"sync", b.forbidden, "m3"}, "--netrc FILE"},
 		{"503", exitTemporary, []string{"sync", b.busy, "m3", "--max-time", "1s"}, "again"},
 		{"not a Source", exitFailed, []string{"sync", b.blog, "m4"}, "does not offer ResourceSync"},
@@ -147,6 +175,16 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"nothing listens", exitTemporary, []string{"sync", b.refused, "m7"}, "does not answer"},
 		{"no such host", exitTemporary, []string{"sync", "http://no-such-host.invalid/", "m8"}, "no host named no-such-host.invalid"},
 		{"password in the URL", exitUsage, []string{"sync", "https://me:secret@museum.example.org/", "m9"}, "--netrc FILE"},
+		{"https where http is", exitFailed, []string{"sync", strings.Replace(b.site, "http:", "https:", 1), "m10"}, "begin the URL with " + strings.TrimSuffix(b.site, "/")},
+		{"the connection is closed", exitTemporary, []string{"sync", "--retries", "0", b.raw(""), "m10"}, "does not answer: the host closed the connection"},
+		{"another protocol", exitTemporary, []string{"sync", "--retries", "0", b.raw("\x15\x03\x01\x00\x02\x02\x16"), "m10"}, "the response cannot be used"},
+		{"silence", exitTemporary, []string{"sync", "--retries", "0", "--timeout", "100ms", b.raw("silence"), "m10"}, "does not answer: no response in time"},
+		{"a file is the mirror", exitFailed, []string{"sync", b.site, "page.html"}, "page.html is a file, expected a directory"},
+		{"a file is on the way to the mirror", exitFailed, []string{"sync", b.site, "page.html/a/mirror"}, "page.html is a file, expected a directory"},
+		{"a file is to be published", exitGuard, []string{"publish", "page.html", "--base-url", b.site}, "page.html is a file, expected a directory"},
+		{"a word for a number", exitUsage, []string{"sync", "--workers", "many", b.site, "mirror"}, `--workers "many": expected a whole number`},
+		{"neither true nor false", exitUsage, []string{"sync", "--adopt=perhaps", b.site, "mirror"}, "expected true or false"},
+		{"limit of a transfer", exitTransfer, []string{"sync", "--workers", "1", "--max-transfer", "1", b.site, "m12"}, "the run has reached its transfer limit"},
 		{"neither URL nor file", exitUsage, []string{"sync", "nowhere", "m10"}, "https://nowhere"},
 		{"private address in an input", exitFailed, []string{"publish", "-c", "private.yaml"}, "allow_private:"},
 		{"PostgreSQL is down", exitTemporary, []string{"publish", "-c", "postgres.yaml"}, "the database at"},
@@ -170,6 +208,7 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"unknown key", exitUsage, []string{"publish", "-c", "unknown.yaml"}, "unknown.yaml:2"},
 		{"authorities without a certificate", exitUsage, []string{"sync", "--ca", "empty.pem", b.tls, "m11"}, "empty.pem"},
 		{"port in use", exitFailed, []string{"serve", "collection", "--addr", strings.TrimSuffix(strings.TrimPrefix(b.site, "http://"), "/")}, "--addr"},
+		{"address without a port", exitFailed, []string{"serve", "collection", "--addr", "8080"}, "missing port in address"},
 		{"convert a page", exitFailed, []string{"convert", "page.html"}, ""},
 		{"lint of nothing", exitFailed, []string{"lint", "nothing.xml"}, "nothing.xml"},
 	} {
@@ -184,6 +223,17 @@ func TestThirtyPreparedFailures(t *testing.T) {
 	}
 	b.locked()
 	b.vanished()
+	b.loginWithheld()
+}
+
+// loginWithheld: the login in the default netrc file is not sent over plain http.
+func (b *bench) loginWithheld() {
+	b.t.Setenv("NETRC", "logins")
+	_, messages := b.run("sync", b.denied, "m2")
+	if want := "is not sent, because connections to " + strings.TrimSuffix(b.denied, "/") + " are not encrypted"; !strings.Contains(messages, want) {
+		b.t.Errorf("login withheld: %q is not in\n%s", want, messages)
+	}
+	checkMessage(b.t, "login withheld", messages)
 }
 
 // locked: another run holds the mirror.

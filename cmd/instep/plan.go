@@ -67,7 +67,11 @@ func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.
 	a := s.a
 	for _, sp := range p.Sets {
 		if sp.Mode == destination.Incremental {
-			if sp.Same, err = unchangedCount(ctx, m, sp.Set, sp.Updated+sp.Deleted); err != nil {
+			changed := sp.Updated
+			if !sp.Withheld {
+				changed += sp.Deleted
+			}
+			if sp.Same, err = unchangedCount(ctx, m, sp.Set, changed); err != nil {
 				return err
 			}
 		}
@@ -75,7 +79,7 @@ func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.
 			if err != nil {
 				return err
 			}
-			a.showAction(act)
+			a.showAction(act, false)
 			t.Count(act)
 		}
 		if sp.Withheld {
@@ -83,7 +87,7 @@ func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.
 				if err != nil {
 					return err
 				}
-				a.showAction(act)
+				a.showAction(act, true)
 			}
 		}
 		t.AddPlan(sp)
@@ -91,20 +95,26 @@ func (s *syncer) showPlan(ctx context.Context, m *mirror.Mirror, p *destination.
 	t.Close(p.Orphans, s.f.trust.maxAge, a.now())
 	a.code = t.ExitCode()
 	s.explainTotals(&t)
-	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %s%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanSize(t.Bytes), counted(t.Planned, "request"), t.ways())
-	a.out.end(t.summary("plan", &s.net, a.now().Sub(s.begun), a.code), line)
+	end, withheld := t.summary("plan", &s.net, a.now().Sub(s.begun), a.code), ""
+	if end.Withheld != nil {
+		withheld = fmt.Sprintf(", withheld=%d", *end.Withheld)
+	}
+	a.out.end(end, fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d%s)   %s to transfer in %s%s",
+		t.Same, t.Created, t.Updated, t.Deleted, withheld, humanSize(t.Bytes), counted(t.Planned, "request"), t.ways()))
 	return nil
 }
 
-func (a *app) showAction(act destination.Action) {
+func (a *app) showAction(act destination.Action, withheld bool) {
 	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
-	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act), Bytes: optional(act.Want.Length.Int64()), Unapproved: withheld})
 	line := changeMark(act.Change) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"
+	}
+	if withheld {
+		line += "   (withheld)"
 	}
 	a.out.line("%s", line)
 }

@@ -29,6 +29,8 @@ type changeRecord struct {
 	Line   int    `json:"line,omitempty"`
 	Hash   string `json:"hash,omitempty"`
 	Was    string `json:"hash_before,omitempty"`
+
+	Unapproved bool `json:"unapproved,omitempty"`
 }
 
 type statusRecord struct {

@@ -152,7 +152,7 @@ func (a *app) tellDetails(rec *runs.Record) {
 	for _, r := range rec.Rows {
 		switch r.Kind {
 		case runs.Set:
-			a.out.line("  %s: %s, %s", printable(r.Set), r.Mode, printable(r.Message))
+			a.out.line("  %s: %s", printable(r.Set), printable(modeText(r.Mode, r.Message)))
 		case runs.Note:
 			a.out.record(&warningRecord{RunID: runText(rec.ID), Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
 			a.out.line("  tolerated: %s", printable(r.Message))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -131,9 +132,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("there is no command %q%s (see instep --help)", args[0], didYouMean(cmd, args[0], ""))
 }
 
-// unknownFlag returns the error err of parsing the flags of a command. If a flag is unknown, the
-// error suggests a similar name.
+// unknownFlag returns the error err of parsing the flags of a command in plain words. If a flag is
+// unknown, the error suggests a similar name.
 func unknownFlag(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return wrongValue(wrong)
+	}
 	like := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
@@ -143,6 +147,19 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 		like = didYouMean(flags, unknown.GetSpecifiedName(), "--")
 	}
 	return usagef("%v%s (see %s --help)", err, like, cmd.CommandPath())
+}
+
+// wrongValue returns the error that a flag cannot have a value. It replaces errors of strconv,
+// which name functions of Go.
+func wrongValue(e *pflag.InvalidValueError) error {
+	if !errors.As(e, new(*strconv.NumError)) {
+		return usagef("--%s: %v", e.GetFlag().Name, errors.Unwrap(e))
+	}
+	wanted := "a whole number"
+	if e.GetFlag().Value.Type() == "bool" {
+		wanted = "true or false"
+	}
+	return usagef("--%s %q: expected %s", e.GetFlag().Name, e.GetValue(), wanted)
 }
 
 // didYouMean returns a question that suggests the subcommand of cmd with a name similar to the given

@@ -52,6 +52,9 @@ releases exactly the withheld deletions. Approved deletions and renamed files do
 --max-delete sets another limit for this run. Sync also changes nothing if a Source shows an
 older state than before or no longer offers a set.
 
+If DIR is on a disk of its own, keep the state on another disk (--state). Sync then refuses to
+make a new mirror in the empty mount point while the disk is not mounted (exit code 6).
+
 The first run stores its settings with the mirror: how long earlier bytes and changes are kept
 (--keep-versions, --keep-log), the filters (--set, --include, --exclude, --type, --accept,
 --only-collection and the like), --versions, --strict, --prefer, --duplicates, --no-patches,
@@ -187,7 +190,7 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		a.tellAttempt(e)
 	case destination.EventPlanned:
 		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
-		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
+		a.out.say("%s: %s", e.Set, modeText(string(e.Plan.Mode), e.Plan.Why))
 	case destination.EventNote:
 		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventBegun:
@@ -206,6 +209,14 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	case destination.EventFailed:
 		a.out.record(&errorRecord{URI: e.Action.Want.URI, Message: e.Err.Error()})
 	}
+}
+
+// modeText returns how a set is planned, and why. A set with unusable documents has no mode.
+func modeText(mode, why string) string {
+	if mode == "" {
+		return why
+	}
+	return mode + ", " + why
 }
 
 // tellAttempt prints a place in which a run looked for a Source, but only with -v. Without -v,

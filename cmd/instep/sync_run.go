@@ -109,9 +109,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	}
 	d.Observe = func(e destination.Event) {
 		log.Event(e)
-		if e.Kind == destination.EventFailed && e.Action.Change == resourcesync.Updated {
-			s.failedUpdate(e.Set)
-		}
+		s.countStale(e)
 		tell(e)
 		if f.explain && e.Kind == destination.EventPlanned {
 			a.explainPlan(e.Plan)
@@ -281,11 +279,16 @@ func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	}
 }
 
-// failedUpdate counts a resource that stays in an older state, because its update failed.
-func (s *syncer) failedUpdate(set string) {
+// countStale counts the resources that stay in an older state, because their updates failed.
+func (s *syncer) countStale(e destination.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stale[set]++
+	switch {
+	case e.Kind == destination.EventFailed && e.Action.Change == resourcesync.Updated:
+		s.stale[e.Set]++
+	case e.Kind == destination.EventRetried:
+		delete(s.stale, e.Set)
+	}
 }
 
 // countSame counts the unchanged resources of sets of which the run read only changes: all

@@ -104,7 +104,7 @@ func (f *follower) observe(e destination.Event) {
 			return
 		}
 	case destination.EventPlanned:
-		if e.Plan.Mode == destination.Incremental && !f.a.out.verbose {
+		if e.Plan.Mode != destination.Baseline && !f.a.out.verbose {
 			return
 		}
 	case destination.EventNote:

@@ -123,13 +123,20 @@ func parseBytes(text string) (int64, error) {
 
 // parseSize returns 0 for "", and an error for a size of 0.
 func parseSize(flag, text string) (int64, error) {
+	n, err := parseLimit(flag, text)
+	if err == nil && n == 0 && text != "" {
+		err = usagef("%s: expected a size above 0, found %q", flag, text)
+	}
+	return n, err
+}
+
+// parseLimit parses a size that is a limit. It returns 0, which means no limit, for "" and for a
+// size of 0.
+func parseLimit(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	n, err := parseBytes(text)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("expected a size above 0, found %q", text)
-	}
 	if err != nil {
 		return 0, usagef("%s: %v", flag, err)
 	}
@@ -137,7 +144,7 @@ func parseSize(flag, text string) (int64, error) {
 }
 
 // parseRate parses a rate of requests, such as 4/s, 30/m or 100/h. Without a unit the rate is
-// per second.
+// per second. It returns 0, which means no limit, for "" and for 0.
 func parseRate(text string) (rate.Limit, error) {
 	if text == "" {
 		return 0, nil
@@ -148,7 +155,7 @@ func parseRate(text string) (rate.Limit, error) {
 		length, known = 1, true
 	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !known || n <= 0 || math.IsInf(n, 0) {
+	if err != nil || !known || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
 		return 0, usagef("--rate %q: expected requests a second, such as 4/s (or 30/m, 100/h)", text)
 	}
 	return rate.Limit(n / length), nil

@@ -62,9 +62,19 @@ func TestSizesAreWrittenTheSameEverywhere(t *testing.T) {
 			t.Errorf("%q: got %d, want an error", text, got)
 		}
 	}
-	for text, want := range map[string]float64{"4/s": 4, "4": 4, "30/m": 0.5, "36/h": 0.01} {
+	for _, text := range []string{"", "0", "0B"} { // no limit
+		if got, err := parseLimit("--bwlimit", text); got != 0 || err != nil {
+			t.Errorf("limit %q: got %d, %v; want 0", text, got, err)
+		}
+	}
+	for text, want := range map[string]float64{"4/s": 4, "4": 4, "30/m": 0.5, "36/h": 0.01, "0": 0, "0/s": 0} {
 		if got, err := parseRate(text); err != nil || float64(got) != want {
 			t.Errorf("rate %q: got %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-1", "NaN", "Inf", "4/d"} {
+		if got, err := parseRate(text); err == nil {
+			t.Errorf("rate %q: got %v, want an error", text, got)
 		}
 	}
 }

@@ -148,6 +148,7 @@ func TestWrongLines(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`{`, "expected a JSON object"},
 		{`[1]`, "expected a JSON object"},
+		{`{"uri":5}`, "uri: expected another type of value than number"},
 		{`{"uri":"https://example.org/a"} {}`, "one JSON object in each line"},
 		{`{"uri":"https://example.org/a","colour":"red"}`, `"colour"`},
 		{`{}`, "either uri or path"},

@@ -25,14 +25,14 @@ type Log struct {
 
 	mu      sync.Mutex // guards the following fields
 	run     Run
-	root    *os.Root        // the directory of all records
-	file    *os.File        // the file of this record; nil before Begin and after End
-	pending []Row           // rows that were added before Begin
-	tally   Tally           // counts of all rows, including those that are not in the record
-	failed  map[string]bool // failed resources by set, cause and URI; at most maxFailures
-	err     error           // the first write error
-	changed bool            // the run has changed the mirror
-	early   error           // the error that ended the run early, as given to EndedBy
+	root    *os.Root         // the directory of all records
+	file    *os.File         // the file of this record; nil before Begin and after End
+	pending []Row            // rows that were added before Begin
+	tally   Tally            // counts of all rows, including those that are not in the record
+	failed  map[failure]bool // failed resources; at most maxFailures
+	err     error            // the first write error
+	changed bool             // the run has changed the mirror
+	early   error            // the error that ended the run early, as given to EndedBy
 }
 
 // maxPending is the largest number of rows that are kept in memory before Begin.
@@ -126,7 +126,14 @@ func (l *Log) Add(row Row) {
 }
 
 func (l *Log) add(row Row) {
-	if l.isRepeated(&row) || !l.tally.count(&row) {
+	if row.Kind == Retried {
+		for f := range l.failed {
+			if f.retriedIn(row.Set) {
+				delete(l.failed, f)
+				l.tally.uncount(f.cause)
+			}
+		}
+	} else if l.isRepeated(&row) || !l.tally.count(&row) {
 		return
 	}
 	row.clip()
@@ -138,15 +145,15 @@ func (l *Log) isRepeated(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
 	}
-	key := row.Set + "\x00" + row.Cause + "\x00" + row.URI
-	if l.failed[key] {
+	f := failureOf(row)
+	if l.failed[f] {
 		return true
 	}
 	if len(l.failed) < maxFailures {
 		if l.failed == nil {
-			l.failed = map[string]bool{}
+			l.failed = map[failure]bool{}
 		}
-		l.failed[key] = true
+		l.failed[f] = true
 	}
 	return false
 }
@@ -177,6 +184,8 @@ func (l *Log) Event(e destination.Event) {
 		l.Add(Row{
 			Kind: Failure, Set: e.Set, Cause: CauseOf(e.Err), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
 		})
+	case destination.EventRetried:
+		l.Add(Row{Kind: Retried, Set: e.Set})
 	case destination.EventVerdict:
 		l.addVerdict(e)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,48 @@ func TestLogKeepsWhatCameBeforeItsRecord(t *testing.T) {
 	want := "document 1 0 instep lint https://museum.example.org/\nother 1 0 instep sync https://museum.example.org/ m\n"
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestRetriedFailuresAreNotCounted: what failed and came later in the run is no failure, neither of
+// a run that ended nor of one that was killed. What cannot be retried, and other sets, stay.
+func TestRetriedFailuresAreNotCounted(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
+		l := runs.NewLog(runs.Run{Command: "sync", Begun: c.now()}, c.now)
+		if err := l.Begin(state, 0); err != nil {
+			t.Fatal(err)
+		}
+		mismatch := &resourcesync.MismatchError{What: "length", Want: "1", Got: "2"}
+		fail := func(set, uri string, err error) {
+			e := destination.Event{Kind: destination.EventFailed, Set: set, Err: err}
+			e.Action.Want.URI = uri
+			l.Event(e)
+		}
+		fail("a", "settled", mismatch)
+		fail("a", "again", mismatch)
+		fail("a", "otherwise", mismatch)
+		fail("a", "nowhere", destination.ErrNoPlace)
+		fail("b", "again", mismatch)
+		l.Event(destination.Event{Kind: destination.EventRetried, Set: "a"})
+		fail("a", "again", mismatch)
+		fail("a", "otherwise", &fetch.Error{Kind: fetch.NotFound})
+		if ended {
+			if err := l.End(runs.Outcome{Status: "partial", ExitCode: 4}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		rec := load(t, state, 1)
+		for _, g := range rec.Groups("") {
+			for _, r := range g.Rows {
+				got = append(got, fmt.Sprintf("%s %d %s %s", g.Cause, g.N, r.Set, r.URI))
+			}
+		}
+		want := []string{"mismatch 2 b again", "mismatch 2 a again", "no-place 1 a nowhere", "not-found 1 a otherwise"}
+		if !slices.Equal(got, want) || rec.Failures() != 4 || rec.Kept != 4 {
+			t.Errorf("ended %v: got %q, %d failures, %d rows; want %q", ended, got, rec.Failures(), rec.Kept, want)
+		}
 	}
 }
 

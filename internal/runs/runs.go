@@ -54,6 +54,7 @@ const (
 	Set     Kind = "set"     // a row about how a set was synchronised or compared, and why in this way
 	Note    Kind = "note"    // a row about something that was tolerated, skipped or withheld
 	Failure Kind = "failure" // a row about something that failed, or that an audit found wrong
+	Retried Kind = "retried" // a row that takes back the failures of a set, because the run tries these resources again
 )
 
 // Row is one event of a run.
@@ -67,6 +68,16 @@ type Row struct {
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+}
+
+// failure identifies a failed resource.
+type failure struct{ set, cause, uri string }
+
+func failureOf(row *Row) failure { return failure{row.Set, row.Cause, row.URI} }
+
+// retriedIn reports whether a row of kind Retried for a set takes back the failure.
+func (f failure) retriedIn(set string) bool {
+	return f.set == set && f.uri != "" && f.cause != CauseNoPlace
 }
 
 // Outcome describes how a run ended.
@@ -115,6 +126,14 @@ func (t *Tally) count(row *Row) (keep bool) {
 		t.Kept++
 	}
 	return keep
+}
+
+// uncount takes back the count of a failure.
+func (t *Tally) uncount(cause string) {
+	if t.Causes[cause]--; t.Causes[cause] == 0 {
+		delete(t.Causes, cause)
+	}
+	t.Kept--
 }
 
 // End is the last line of a record.

@@ -208,6 +208,17 @@ func (rec *Record) addLine(text []byte) {
 		if json.Unmarshal(text, &end) == nil {
 			rec.End, rec.Tally = &end, end.Tally
 		}
+	case Retried:
+		var row Row
+		if json.Unmarshal(text, &row) == nil {
+			rec.Rows = slices.DeleteFunc(rec.Rows, func(r Row) bool {
+				again := r.Kind == Failure && failureOf(&r).retriedIn(row.Set)
+				if again {
+					rec.uncount(r.Cause)
+				}
+				return again
+			})
+		}
 	case Set, Note, Failure:
 		var row Row
 		if json.Unmarshal(text, &row) == nil {

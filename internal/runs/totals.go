@@ -82,7 +82,11 @@ func AddCounts[K comparable](total, counts map[K]int64) map[K]int64 {
 
 // AddPlan adds the counts of the plan for a set.
 func (t *Totals) AddPlan(p *destination.SetPlan) {
-	t.addCounts(p.Counts, p.Origins, p.Partial)
+	counts := p.Counts
+	if p.Withheld {
+		counts.Deleted = 0
+	}
+	t.addCounts(counts, p.Origins, p.Partial)
 	t.Bytes += p.Bytes
 	t.Planned += p.Requests
 	if p.Withheld {
