@@ -114,6 +114,7 @@ var causes = []cause{
 	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, --move-to URL moves it")},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
+	{exitGuard, sentinel(errOtherBytes, "name a file with --to that does not exist, or move that file away")},
 	{exitGuard, sentinel(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
 	{exitGuard, sentinel(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
 	{exitGuard, sentinel(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},

@@ -138,11 +138,16 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+			flags.AddCommand(suggestion(f.Name, f.Hidden))
 		})
 		like = didYouMean(flags, unknown.GetSpecifiedName(), "--")
 	}
 	return usagef("%v%s (see %s --help)", err, like, cmd.CommandPath())
+}
+
+// suggestion returns a command that didYouMean can suggest.
+func suggestion(name string, hidden bool) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: hidden, Run: func(*cobra.Command, []string) {}}
 }
 
 // didYouMean returns a question that suggests the subcommand of cmd with a name similar to the given
