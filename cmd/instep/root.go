@@ -61,7 +61,7 @@ Completion of commands, flags and values, for this shell and for all new ones:
 
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
-	a.out = &output{stdout: stdout, stderr: stderr}
+	a.out = &output{stdout: stdout, stderr: stderr, logins: redactor(args)}
 	a.out.colour.stdout, a.out.colour.stderr = hasColour(stdout), hasColour(stderr)
 	defer a.out.flush()
 	root := a.rootCommand()
@@ -134,15 +134,18 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 // unknownFlag returns the error err of parsing the flags of a command. If a flag is unknown, the
 // error suggests a similar name.
 func unknownFlag(cmd *cobra.Command, err error) error {
-	like := ""
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+	text, like := err.Error(), ""
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err repeats the value of the flag
+		text = "unknown flag: -" + unknown.GetSpecifiedName()
+	} else if ok {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			flags.AddCommand(suggestion(f.Name, f.Hidden))
 		})
 		like = didYouMean(flags, unknown.GetSpecifiedName(), "--")
 	}
-	return usagef("%v%s (see %s --help)", err, like, cmd.CommandPath())
+	return usagef("%s%s (see %s --help)", text, like, cmd.CommandPath())
 }
 
 // suggestion returns a command that didYouMean can suggest.
