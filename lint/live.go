@@ -50,6 +50,8 @@ type liveRun struct {
 	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
+	missing []missing // listed resources that the server does not have, and that are not reported yet
+
 	hashed, failed int // the number of entries and links whose hashes were compared with the served bytes, and how many of these did not match
 	future, first  int // the number of datetimes that are in the future, and the line of the first one
 }
@@ -75,6 +77,9 @@ func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (
 		return nil
 	}
 	if err := r.entries(ctx, open); err != nil {
+		return err
+	}
+	if err := r.reportMissing(ctx); err != nil {
 		return err
 	}
 	return r.checkClosed(ctx, &d, open)

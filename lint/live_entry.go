@@ -2,11 +2,13 @@ package lint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -32,7 +34,10 @@ func (t *thing) isDescribed() bool {
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
-	if err != nil {
+	switch {
+	case errors.Is(err, fetch.NotFound):
+		return r.notFound(ctx, e, err)
+	case err != nil:
 		return r.unreached(ctx, t.uri, place(e), err)
 	}
 	r.compare(e, &t, got)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"instep/fetch"
+	"instep/resourcesync"
 )
 
 // listServer serves a list of resources, and remembers which were requested.
@@ -145,5 +146,26 @@ func TestSourceIsLookedForWhereItsServerFails(t *testing.T) {
 	}
 	if want := []string{"source-description-well-known"}; !slices.Equal(found, want) {
 		t.Errorf("got %q, want %q: whether there is one, nobody knows", found, want)
+	}
+}
+
+// TestMissingResourceWithoutChangeListBlamesNobody: it may have been deleted since.
+func TestMissingResourceWithoutChangeListBlamesNobody(t *testing.T) {
+	srv, _ := listServer(t, 0)
+	var found []string
+	l := newLive(t, srv, &Checker{Report: func(f Finding) {
+		if f.Rule == "quirk-59-http-errors" {
+			found = append(found, f.Message)
+		}
+	}})
+	r := l.run(srv.URL+"/list.xml", "", "resourcelist")
+	if err := r.checkListed(t.Context(), &entry{Entry: resourcesync.Entry{Loc: srv.URL + "/is/not/there"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reportMissing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || !strings.HasSuffix(found[0], "404 Not Found; if it was deleted after the list was made, the next list leaves it out") {
+		t.Errorf("got %q", found)
 	}
 }

@@ -35,5 +35,5 @@ type WrongStateError struct {
 }
 
 func (e *WrongStateError) Error() string {
-	return fmt.Sprintf("the documents here were published for %s from another state directory: %q names state %s, expected %s", e.BaseURL, infoKey, e.Found, e.Want)
+	return fmt.Sprintf("the documents here were published for %s with another state, %s, which %q names", e.BaseURL, e.Found, infoKey)
 }

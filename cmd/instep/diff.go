@@ -141,9 +141,9 @@ type unknownPastError struct {
 
 func (e *unknownPastError) Error() string {
 	if e.known.IsZero() {
-		return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no earlier states", e.dir, stamp(e.at))
+		return fmt.Sprintf("the state of %s at %s is unknown: the mirror has no history yet", e.dir, stamp(e.at))
 	}
-	return fmt.Sprintf("the state of %s at %s is unknown: the mirror keeps no states that ended before %s", e.dir, stamp(e.at), stamp(e.known))
+	return fmt.Sprintf("the state of %s at %s is unknown: the mirror has a history since %s", e.dir, stamp(e.at), stamp(e.known))
 }
 
 func statesOf(versions iter.Seq2[mirror.Version, error]) iter.Seq2[past.State, error] {

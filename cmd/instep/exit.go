@@ -72,8 +72,19 @@ func wrongPlace(err error) (hint string, ok bool) {
 		return fmt.Sprintf("--move-to %s, given once, moves the publication to this base URL", shellLine(se.Given)), true
 	case publish.WhatOut:
 		return fmt.Sprintf("give --out %s, or first move the documents from that directory to the new one", shellLine(se.Recorded)), true
+	case publish.WhatDir:
+		return "name another state with --state DIR; if this directory was copied or moved, --adopt then takes over the documents in it", true
 	}
 	return "name another state with --state DIR", true
+}
+
+// wrongState recognises the error that documents were published with another state.
+func wrongState(err error) (hint string, ok bool) {
+	var we *source.WrongStateError
+	if !errors.As(err, &we) {
+		return "", false
+	}
+	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(we.BaseURL)), true
 }
 
 type cause struct {
@@ -110,9 +121,10 @@ var causes = []cause{
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
 	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that do not belong to the publication must be moved away first")},
-	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere: --state DIR; if it is lost: --adopt takes over what is published, --move-to URL moves it")},
+	{exitGuard, wrongState},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
+	{exitGuard, sentinel(errOtherBytes, "name a file with --to that does not exist, or move that file away")},
 	{exitGuard, sentinel(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
 	{exitGuard, sentinel(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
 	{exitGuard, sentinel(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/internal/runs"
 	"instep/mirror"
 	"instep/resourcesync"
 )
@@ -20,7 +21,7 @@ import (
 const historyHelp = `History shows earlier states of the resources in the mirror in DIR, newest first: replaced ones
 (~) and deleted ones (-). With a URI, or a path below DIR, it shows every state of that
 resource, the present one first. --at shows what the mirror contained at a moment, --runs the
-runs that changed it.
+runs that changed it or repaired files of it.
 
 Replaced and deleted bytes are kept for 30 days, unless the first run of sync, or a later one
 with --remember, set another time with --keep-versions. "instep restore" and "instep undo" bring
@@ -54,7 +55,7 @@ func (a *app) historyCommand() *cobra.Command {
 	fs.StringVar(&f.at, "at", "", "show what the mirror held at this `TIME`")
 	fs.StringVar(&f.since, "since", "", "show only states that were replaced or deleted at this `TIME` or later")
 	fs.StringArrayVar(&f.sets, "set", nil, "show only the set of this Capability List `URI` (repeatable; default: all)")
-	fs.BoolVar(&f.runs, "runs", false, "show the runs that changed the mirror")
+	fs.BoolVar(&f.runs, "runs", false, "show the runs that changed or repaired the mirror")
 	fs.IntVar(&f.limit, "limit", 1000, "show at most `N` states or runs, or all if N is 0")
 	stateFlag(cmd, &f.state)
 	return cmd
@@ -177,18 +178,58 @@ func (l *lister) limitReached() bool {
 	return false
 }
 
-func (l *lister) printRuns(runs iter.Seq2[mirror.Run, error], since time.Time) error {
-	for r, err := range runs {
+// listedRun is a run that changed the mirror, or that only repaired files of it.
+type listedRun struct {
+	mirror.Run
+	repaired int64 // missing or damaged files that got the bytes again that the history has
+}
+
+func (l *lister) printRuns(changed iter.Seq2[mirror.Run, error], since time.Time) error {
+	records, err := runs.List(l.state)
+	if err != nil {
+		return err
+	}
+	for r, err := range withRepairs(changed, records) {
 		if err != nil {
 			return err
 		}
 		if r.Begun.Before(since) || l.limitReached() {
 			break
 		}
-		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
-		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d", r.ID, r.Begun.UTC().Format(time.RFC3339), r.What, r.Created, r.Updated, r.Deleted)
+		repaired := ""
+		if r.repaired > 0 {
+			repaired = fmt.Sprintf(" repaired=%d", r.repaired)
+		}
+		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted), Repaired: positive(r.repaired)})
+		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d%s", r.ID, r.Begun.UTC().Format(time.RFC3339), r.What, r.Created, r.Updated, r.Deleted, repaired)
 	}
 	return nil
+}
+
+// withRepairs adds the runs that only repaired files. The history does not have them, because no
+// state of a resource began or ended. Both arguments are sorted, the last run first.
+func withRepairs(changed iter.Seq2[mirror.Run, error], records []runs.Record) iter.Seq2[listedRun, error] {
+	return func(yield func(listedRun, error) bool) {
+		repairsAfter := func(id int64) bool {
+			for ; len(records) > 0 && records[0].ID > id; records = records[1:] {
+				r := &records[0]
+				if r.End == nil || r.End.Changed {
+					continue
+				}
+				n := r.End.Counts["created"] + r.End.Counts["updated"] + r.End.Counts["repaired"]
+				if n > 0 && !yield(listedRun{mirror.Run{ID: r.ID, Begun: r.Begun, What: r.Command}, n}, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for r, err := range changed {
+			if err == nil && !repairsAfter(r.ID) || !yield(listedRun{r, 0}, err) {
+				return
+			}
+		}
+		repairsAfter(0)
+	}
 }
 
 // printStates prints the states in all sets if sets is empty.

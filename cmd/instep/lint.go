@@ -212,6 +212,7 @@ type linter struct {
 	net    traffic
 
 	counts    [lint.Error + 1]int64 // the number of findings, by level
+	unchecked int64                 // the number of URIs in the present document that were not checked
 	unreached bool                  // at least one document could not be reached, but may be reachable later
 }
 
@@ -220,9 +221,25 @@ func (l *linter) finding(f lint.Finding) {
 	l.lintReporter.finding(f)
 }
 
-// Unchecked warns that a document, to which another document links, was not checked.
+// Unchecked warns that a URI in a document was not checked. For people it names only the first
+// few of each document, unless -v is given.
 func (l *linter) Unchecked(uri string, err error) {
-	l.a.out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
+	l.unchecked++
+	if l.unchecked <= maxFindings || l.a.out.verbose || l.a.out.json {
+		l.a.out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
+	}
+}
+
+func (l *linter) Begin(in *inputs.Input) {
+	l.unchecked = 0
+	l.lintReporter.Begin(in)
+}
+
+func (l *linter) Document(d lint.Document) error {
+	if more := l.unchecked - maxFindings; more > 0 && !l.a.out.verbose && !l.a.out.json {
+		l.a.out.warn(warningRecord{Message: fmt.Sprintf("not checked: %s more in %s", humanize.Comma(more), d.URI), Hint: "-v names all"})
+	}
+	return l.lintReporter.Document(d)
 }
 
 // Note prints a remark about an input.

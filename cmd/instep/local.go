@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"instep/discover"
@@ -19,7 +18,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %s neither an existing file or directory nor a URL; expected a URL such as %s", subject(source), likelyURL(source))
+			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as %s", source, likelyURL(source))
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
@@ -73,15 +72,6 @@ func localName(source string) (name string, ok bool) {
 	}
 	_, err := os.Stat(source)
 	return source, err == nil
-}
-
-// subject returns the subject of a sentence about an argument. It does not repeat an argument
-// that may contain a password.
-func subject(arg string) string {
-	if strings.Contains(arg, "@") {
-		return "it is"
-	}
-	return strconv.Quote(arg) + " is"
 }
 
 // likelyURL returns the URL that a user probably means by a name without a scheme. Servers

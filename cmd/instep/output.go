@@ -16,6 +16,7 @@ const schemaVersion = 1
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
+	logins                       *strings.Replacer // hides passwords in warnings and errors; nil if there are none
 
 	mu      sync.Mutex  // guards the writers and the following fields, since several goroutines report
 	bar     *statusLine // the status line at the bottom of the terminal; nil if there is none
@@ -212,7 +213,16 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
+// redact hides the passwords that were given on the command line.
+func (o *output) redact(text string) string {
+	if o.logins == nil {
+		return text
+	}
+	return o.logins.Replace(text)
+}
+
 func (o *output) warn(r warningRecord) {
+	r.Message, r.Hint = o.redact(r.Message), o.redact(r.Hint)
 	o.record(&r)
 	if o.json {
 		return
@@ -261,14 +271,15 @@ func failureStatus(code int) string {
 
 // printError prints an error. uri names what failed, and is "" if the error ended the command.
 func (o *output) printError(uri string, err error, hint string) {
-	told, detail := tell(err), printable(err.Error())
-	text := printable(told.text)
+	told, detail := tell(err), printable(o.redact(err.Error()))
+	text := printable(o.redact(told.text))
 	if detail == text {
 		detail = ""
 	}
 	if hint == "" {
 		hint = told.hint
 	}
+	hint, uri = o.redact(hint), o.redact(uri)
 	before := o.remember(text, hint)
 	if before.text != text { // the same message is not printed twice in a row
 		o.message("instep: " + text)

@@ -180,6 +180,8 @@ type runRecord struct {
 	At      string `json:"at,omitempty"`
 	Run     int64  `json:"run,omitempty"`
 	Command string `json:"command,omitempty"`
+
+	Repaired *int64 `json:"repaired,omitempty"`
 }
 
 func (*changeRecord) kind() string     { return "change" }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,8 @@ import (
 
 const restoreHelp = `Restore brings back an earlier state of a resource, byte for byte and verified: the last state
 whose bytes differ from the present ones, or the state at the time of --at. Name the resource by
-its URI, or by its path below DIR. With --to restore writes the bytes to a file and does not
-change the mirror. With --deleted-since it brings back every resource that was deleted since
+its URI, or by its path below DIR. With --to restore writes the bytes to a new file and does
+not change the mirror. With --deleted-since it brings back every resource that was deleted since
 that time and that no set has now.
 
 A restored resource differs from the Source. The next sync brings back the Source's state: it
@@ -51,7 +52,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&f.at, "at", "", "restore the state at this `TIME`")
 	fs.StringVar(&f.memento, "memento", "", "with --to: write the version that the Source had at this `TIME`, if sync --versions has fetched it")
-	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and do not change the mirror")
+	fs.StringVar(&f.to, "to", "", "write the bytes to a new `FILE` and do not change the mirror")
 	fs.StringVar(&f.deletedSince, "deleted-since", "", "restore everything that was deleted at this `TIME` or later")
 	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, even if the Source has another state")
 	fs.BoolVar(&f.release, "release", false, "end --keep for a resource, so that the next sync brings the Source's state")
@@ -172,7 +173,14 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	return nil
 }
 
+// errOtherBytes means that a file exists already and would be replaced by other bytes.
+var errOtherBytes = errors.New("the file exists and has other bytes, so it is not overwritten")
+
+// writeCopy writes bytes to a new file. A file that has these bytes already stays as it is.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		return expectBytes(file, open)
+	}
 	return writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := open()
 		if err != nil {
@@ -182,6 +190,31 @@ func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, err
 		_, err = io.Copy(w, r)
 		return err
 	})
+}
+
+// expectBytes returns errOtherBytes if a file has other bytes than the opened ones.
+func expectBytes(file string, open func() (io.ReadCloser, error)) error {
+	there, err := hashOf(func() (io.ReadCloser, error) { return os.Open(file) })
+	if err != nil {
+		return err
+	}
+	wanted, err := hashOf(open)
+	if err == nil && there != wanted {
+		err = fmt.Errorf("%s: %w", file, errOtherBytes)
+	}
+	return err
+}
+
+func hashOf(open func() (io.ReadCloser, error)) (sum [sha256.Size]byte, err error) {
+	r, err := open()
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	h := sha256.New()
+	_, err = io.Copy(h, r)
+	h.Sum(sum[:0])
+	return sum, err
 }
 
 func period(v *mirror.Version) string {

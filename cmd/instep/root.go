@@ -62,7 +62,7 @@ Completion of commands, flags and values, for this shell and for all new ones:
 
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
-	a.out = &output{stdout: stdout, stderr: stderr}
+	a.out = &output{stdout: stdout, stderr: stderr, logins: redactor(args)}
 	a.out.colour.stdout, a.out.colour.stderr = hasColour(stdout), hasColour(stderr)
 	defer a.out.flush()
 	root := a.rootCommand()
@@ -138,15 +138,23 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongValue(wrong)
 	}
-	like := ""
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+	text, like := err.Error(), ""
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err repeats the value of the flag
+		text = "unknown flag: -" + unknown.GetSpecifiedName()
+	} else if ok {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+			flags.AddCommand(suggestion(f.Name, f.Hidden))
 		})
 		like = didYouMean(flags, unknown.GetSpecifiedName(), "--")
 	}
-	return usagef("%v%s (see %s --help)", err, like, cmd.CommandPath())
+	return usagef("%s%s (see %s --help)", text, like, cmd.CommandPath())
+}
+
+// suggestion returns a command that didYouMean can suggest.
+func suggestion(name string, hidden bool) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: hidden, Run: func(*cobra.Command, []string) {}}
 }
 
 // wrongValue returns the error that a flag cannot have a value. It replaces errors of strconv,

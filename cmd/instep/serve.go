@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ the path: for example the content in one directory and the documents, from publi
 another. A site whose base URL has a path is served below that path, and its Source Description
 also at the well-known URI of the host. Several publications for one host can be served
 together, each below its path; the Source Description then lists all of them. A directory
-without a publication belongs to the next directory that has one. Dotfiles are never served.
+without a publication belongs to the next directory that has one. If nothing is published in any
+of them, serve says so, and serves the files. Dotfiles are never served.
 
 If there is no robots.txt, serve answers with one that names the Sitemaps. "/" leads to the page
 about the collection if there is no index.html. /healthz answers "ok" as long as the directories
@@ -141,6 +143,13 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 	}
 	a.out.record(&statusRecord{Addr: ln.Addr().String(), URI: url})
 	a.out.line("Serving %s (end with Ctrl-C)", url)
+	if !slices.ContainsFunc(sites, func(s *site) bool { return s.isPublished() || s.gateway != nil }) {
+		command := shellLine("instep", "publish", sites[0].roots[0].Name(), "--base-url", url)
+		if f.config != "" {
+			command = shellLine("instep", "publish", "-c", f.config)
+		}
+		a.out.warn(warningRecord{Message: "nothing is published here yet, so no program can mirror what is served", Hint: "to publish it: " + command})
+	}
 	err = serveHandler(ctx, ln, h)
 	if err == nil {
 		a.out.end(summary{Status: "clean"}, "Stopped.")

@@ -74,6 +74,15 @@ func openSite(dirs []string) (*site, error) {
 	return s, nil
 }
 
+// isPublished reports whether one of the directories has the documents of a Source, of which
+// another program may be the publisher.
+func (s *site) isPublished() bool {
+	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
+		_, err := fs.Stat(dir, ".well-known/resourcesync")
+		return err == nil
+	})
+}
+
 func errApart(dir, base, other string) error {
 	return usagef("%q is published for %s, but another of these directories for %s: serve the two separately", dir, base, other)
 }

@@ -176,7 +176,7 @@ Pages are Markdown; pipe a long one into a pager: instep help configuration | le
 			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 && found != cmd.Root() {
 				return found.Help()
 			}
-			return a.showTopic(strings.Join(args, "-"))
+			return a.showTopic(cmd.Root(), strings.Join(args, "-"))
 		},
 	}
 }
@@ -189,14 +189,27 @@ func topicList() string {
 	return b.String()
 }
 
-func (a *app) showTopic(name string) error {
+// commandsAndTopics returns a command that has the commands of root and the topics as subcommands,
+// for didYouMean.
+func commandsAndTopics(root *cobra.Command) *cobra.Command {
+	all := &cobra.Command{SuggestionsMinimumDistance: root.SuggestionsMinimumDistance}
+	for _, c := range root.Commands() {
+		all.AddCommand(suggestion(c.Name(), !c.IsAvailableCommand()))
+	}
+	for _, t := range topics {
+		all.AddCommand(suggestion(t.name, false))
+	}
+	return all
+}
+
+func (a *app) showTopic(root *cobra.Command, name string) error {
 	file := name + ".md"
 	if name == "schema" {
 		file = "schema.json"
 	}
 	text, err := fs.ReadFile(docs.FS, file)
 	if errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
-		return usagef("there is no command and no topic %q (see instep help topics)", name)
+		return usagef("there is no command and no topic %q%s (see instep help topics)", name, didYouMean(commandsAndTopics(root), name, ""))
 	}
 	if err != nil {
 		return err

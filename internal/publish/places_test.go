@@ -116,7 +116,10 @@ func TestWithheldDeletionsAreNoted(t *testing.T) {
 	w.run()
 	w.remove("room 0/item.txt")
 	w.write(strings.Repeat("d/", 300)+"too deep.txt", "")
-	if rep := w.run(); rep.Deleted != 0 || rep.Failed != 1 || !slices.Contains(rep.Notes, doubtNote) {
-		t.Errorf("got %+v, want the deletion withheld and said so", rep)
+	for _, dry := range []bool{true, false} {
+		w.o.DryRun = dry
+		if rep := w.run(); rep.Deleted != 0 || rep.Failed != 1 || !slices.Contains(rep.Notes, doubtNote) {
+			t.Errorf("dry run %v: got %+v, want the deletion withheld and said so", dry, rep)
+		}
 	}
 }

@@ -154,6 +154,7 @@ type StateError struct {
 
 // Values of StateError.What.
 const (
+	WhatDir     = "directory"
 	WhatBaseURL = "base URL"
 	WhatOut     = "output directory"
 )

@@ -225,7 +225,7 @@ func (s *Session) checkSettings(ctx context.Context) error {
 		return &StateError{State: s.site.State, What: "the mirror of", Recorded: mirrored, Given: s.site.BaseURL}
 	}
 	for _, c := range []struct{ name, what, given string }{
-		{dirSetting, "directory", s.dir},
+		{dirSetting, WhatDir, s.dir},
 		{catalog.PublisherSetting, WhatBaseURL, s.site.BaseURL},
 	} {
 		recorded, ok, err := s.facts.Setting(ctx, c.name)

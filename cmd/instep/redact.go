@@ -1,0 +1,47 @@
+package main
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// redactor returns a Replacer that hides the logins in arguments of the command line, so that no
+// message repeats a password.
+func redactor(args []string) *strings.Replacer {
+	var pairs []string
+	for _, arg := range args {
+		login := loginIn(arg)
+		_, password, _ := strings.Cut(login, ":")
+		for _, secret := range []string{login, password} {
+			quoted := strconv.Quote(secret)
+			if secret != "" {
+				pairs = append(pairs, secret+"@", "…@", quoted[1:len(quoted)-1]+"@", "…@")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// login matches NAME:PASSWORD@HOST, which is a URL without a scheme.
+var login = regexp.MustCompile(`^([^:/@\s]+:[^/\s]+)@[\pL\d.-]+(:\d*)?([/?#]|$)`)
+
+// loginIn returns the user name and password in an argument; "" if there is none.
+func loginIn(arg string) string {
+	if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+		arg = value
+	}
+	_, rest, isURL := strings.Cut(arg, "://")
+	if !isURL {
+		found := login.FindStringSubmatch(arg)
+		if found == nil || strings.HasPrefix(arg, "mailto:") {
+			return ""
+		}
+		return found[1]
+	}
+	if _, err := url.Parse(arg); err == nil { // else a password may contain any character
+		rest, _, _ = strings.Cut(rest, "/")
+	}
+	return rest[:max(0, strings.LastIndexByte(rest, '@'))]
+}

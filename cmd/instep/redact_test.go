@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestNoMessageRepeatsAPassword gives passwords where no command expects one.
+func TestNoMessageRepeatsAPassword(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for _, given := range []string{"me:secret@museum.example.org/x", "me:s@secret@museum.example.org:80", `me:"secret@museum.example.org`, "http://me:sec/secret@museum.example.org/", "https://secret@museum.example.org/"} {
+		for _, args := range [][]string{
+			{given}, {"help", given}, {"lint", given}, {"lint", "--format", "sarif", given}, {"diff", given, "--from", "2026-01-01"}, {"convert", given},
+			{"publish", ".", "--base-url", given}, {"publish", ".", "--base-url=" + given}, {"publish", given}, {"serve", given}, {"serve", ".", "--addr", given},
+			{"sync", given, "mirror"}, {"sync", "-v", given, "mirror"}, {"sync", "http://127.0.0.1:1/", "mirror", "--max-delete", given}, {"report", given}, {"ore", "find", given}, {"version", given},
+		} {
+			var stdout, stderr strings.Builder
+			if code := run(args, &stdout, &stderr); code == exitOK {
+				t.Errorf("%q: exit code 0", args)
+			}
+			if out := stdout.String() + stderr.String(); strings.Contains(out, "secret") || out == "" {
+				t.Errorf("%q: %s", args, out)
+			}
+		}
+	}
+	for _, args := range [][]string{{"sync", "-x=secret"}, {"sync", "-xsecret"}, {"sync", "-nx=secret"}, {"sync", "--passwd=secret"}} {
+		var stdout, stderr strings.Builder
+		if code := run(args, &stdout, &stderr); code != exitUsage || strings.Contains(stderr.String(), "secret") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr.String())
+		}
+	}
+}
+
+func TestLoginIn(t *testing.T) {
+	for arg, want := range map[string]string{
+		"me:pw@host":                       "me:pw",
+		"--addr=me:pw@host:80":             "me:pw",
+		"https://me:p%40w@host/a@b":        "me:p%40w",
+		"https://token@host":               "token",
+		"https://host:80/a@b":              "",
+		"host:80/a@b":                      "",
+		"https://host/a:b@c":               "",
+		"mailto:me@museum.example.org":     "",
+		"photo@2x.png":                     "",
+		"me@museum.example.org":            "",
+		"rs:ln[@rel='up']/@href":           "",
+		"2026-03-01T12:00:00Z":             "",
+		"--contact=mailto:me@example.org":  "",
+		"http://[::1]:80/a@b":              "",
+		"--where=//rs:ln[@rel='up']/@href": "",
+	} {
+		if got := loginIn(arg); got != want {
+			t.Errorf("%s: got %q, want %q", arg, got, want)
+		}
+	}
+}
