@@ -209,7 +209,8 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than the mirror (%s): nothing is reverted",
 			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.known.At.UTC().Format(time.RFC3339Nano)))
 	}
-	pl.Gap = pl.unknownChanges(st, old)
+	overlooked := old || st.mayOverlook()
+	pl.Gap = pl.unknownChanges(st, overlooked)
 	if pl.Partial = st.Partial; pl.Partial != nil {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	pl.named = seen.Len()
 	next := st.cursor()
-	next.Scope = pl.leftOut(old || pl.Skipped[SkipStale] > 0)
+	next.Scope = pl.leftOut(overlooked || pl.Skipped[SkipStale] > 0)
 	next.Alone = Alone{}.plus(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
 		next.Listed, next.Sure = pl.known.Listed, pl.known.Sure
@@ -239,12 +240,12 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// leftOut returns the Scope of the cursor after the run. If the lists are old,
-// resources that earlier runs left out may have changed since, so the Scope of the
-// earlier runs still counts.
-func (pl *planner) leftOut(old bool) string {
+// leftOut returns the Scope of the cursor after the run. If the documents may overlook
+// changes that earlier runs read, resources that these runs left out may have changed since,
+// so the Scope of the earlier runs still counts.
+func (pl *planner) leftOut(overlooked bool) string {
 	earlier := ""
-	if old {
+	if overlooked {
 		earlier = pl.known.Scope
 	}
 	switch {
@@ -266,11 +267,11 @@ func (pl *planner) noteLeft() {
 	}
 }
 
-func (pl *planner) unknownChanges(st *view, old bool) string {
+func (pl *planner) unknownChanges(st *view, overlooked bool) string {
 	switch {
 	case pl.d.AcceptGap:
 		return ""
-	case old && pl.known.Scope != "" && !pl.known.covers(pl.d.choice()):
+	case overlooked && pl.known.Scope != "" && !pl.known.covers(pl.d.choice()):
 		return fmt.Sprintf("as of %s, for the resources requested now; the resources that earlier runs left out may have changed since", st.Newest().UTC().Format(time.RFC3339Nano))
 	}
 	return st.Gap

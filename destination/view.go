@@ -220,6 +220,13 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
+// mayOverlook reports whether nothing shows that the documents have the changes of unknown
+// time that earlier runs read.
+func (v *view) mayOverlook() bool {
+	s := v.Changes.Span()
+	return v.known.Undated.After(evidence.Later(v.Newest(), evidence.Later(s.Latest, s.Until)))
+}
+
 // wentBack describes a Resource List that is older than one read before. Dumps and
 // archives may be older, if the changes after them lead beyond the mirror's state.
 func (v *view) wentBack() string {

@@ -91,7 +91,7 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 		{seed: 9008674, plain: true}, {seed: 14013306}, {seed: 25003763, plain: true}, {seed: 25014291, plain: true}, {seed: 25019075, plain: true},
 		{seed: 25014710}, {seed: 27008925}, {seed: 32002649}, {seed: 43002451, plain: true},
 		{seed: 43000851, plain: true}, {seed: 43001193, plain: true}, {seed: 46002776, steps: "0,2", plain: true}, {seed: 46001044, steps: "0,1"},
-		{seed: 26111316, steps: "0,1"}, {seed: 26151626, plain: true},
+		{seed: 26111316, steps: "0,1"}, {seed: 26151626, plain: true}, {seed: 26170488, steps: "0,1,2,3", plain: true},
 	} {
 		tryOne(t, all, of)
 	}
