@@ -24,6 +24,7 @@ var ErrOvertaken = errors.New("a later run has changed the resource again")
 type Reversal struct {
 	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
+	Stays   bool // with Remove, whether the file stays: the resource is only no longer kept, and other sets have it
 }
 
 // Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
@@ -72,7 +73,13 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 		}
 		each := func(remove bool, states func(history) iter.Seq2[catalog.Version, error]) bool {
 			for v, err := range m.labelled(ctx, states) {
-				if !yield(Reversal{v, remove}, err) {
+				step := Reversal{Version: v, Remove: remove}
+				if err == nil && remove && v.SetURI == KeptSet {
+					var members []catalog.Membership
+					members, err = m.own.Holders(ctx, []string{v.URI})
+					step.Stays = len(members) > 1
+				}
+				if !yield(step, err) {
 					return false
 				}
 			}
