@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/destination"
@@ -24,7 +25,7 @@ var ErrOvertaken = errors.New("a later run has changed the resource again")
 type Reversal struct {
 	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
-	Stays   bool // with Remove, whether the file stays: the resource is only no longer kept, and other sets have it
+	Stays   bool // whether a step of Undoing only ends or begins to keep a resource (see KeptSet) that other sets have
 }
 
 // Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
@@ -74,10 +75,10 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 		each := func(remove bool, states func(history) iter.Seq2[catalog.Version, error]) bool {
 			for v, err := range m.labelled(ctx, states) {
 				step := Reversal{Version: v, Remove: remove}
-				if err == nil && remove && v.SetURI == KeptSet {
+				if err == nil && v.SetURI == KeptSet {
 					var members []catalog.Membership
 					members, err = m.own.Holders(ctx, []string{v.URI})
-					step.Stays = len(members) > 1
+					step.Stays = slices.ContainsFunc(members, func(other catalog.Membership) bool { return other.Set != v.set })
 				}
 				if !yield(step, err) {
 					return false

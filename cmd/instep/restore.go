@@ -239,7 +239,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	if step.SetURI == mirror.KeptSet && !step.Remove {
 		r.again++
 	}
-	if step.Stays {
+	if step.Stays && step.Remove {
 		r.released++
 		return
 	}
@@ -248,7 +248,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	case step.Remove:
 		change = resourcesync.Deleted
 		r.deleted++
-	case step.Why == resourcesync.Deleted:
+	case step.Why == resourcesync.Deleted && !step.Stays:
 		change = resourcesync.Created
 		r.created++
 	default:
