@@ -204,7 +204,7 @@ func (au *auditor) tell(f *finding) error {
 	if au.faults == nil || au.again || !f.due {
 		return nil
 	}
-	return au.faults.Append(fault{Want: f.want, Verdict: f.verdict})
+	return au.faults.Append(fault{f.want, f.verdict, f.ahead})
 }
 
 func (au *auditor) mark(ctx context.Context, findings []finding) error {

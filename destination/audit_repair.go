@@ -10,6 +10,7 @@ import (
 type fault struct {
 	Want    harvest.Resource
 	Verdict Verdict
+	Ahead   bool // the mirror has a later state than the documents
 }
 
 // Repairing is the Mode of the plans that Repair makes.
@@ -62,7 +63,7 @@ func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) err
 	findings := make([]finding, len(faults))
 	for i, f := range faults {
 		au.Verdicts[f.Verdict]--
-		findings[i] = finding{want: f.Want, held: held[i]}
+		findings[i] = finding{want: f.Want, held: held[i], ahead: f.Ahead}
 	}
 	if err := au.check(ctx, findings); err != nil {
 		return err

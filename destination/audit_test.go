@@ -387,6 +387,30 @@ func TestRepairBringsWhatIsWrongAndTellsWhatIsLeft(t *testing.T) {
 	m.wantFiles(append(paths, "/new")...) // what is extra stays until a synchronisation deletes it
 }
 
+// Documents that are older than the mirror do not show that a repair failed.
+func TestRepairOfAStateThatTheDocumentsDoNotHaveYet(t *testing.T) {
+	s, _, m := inStep(t, 4)
+	s.put("/r/1", []byte("the later version"))
+	body := s.body("/r/1")
+	s.answer("/r/1", http.NotFound)
+	s.rawChanges(0, s.loose("/r/1", fmt.Sprintf(" datetime=%q", at(5))))
+	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
+		t.Fatalf("got %+v, %v; want a failure", rep, err)
+	}
+	s.changes(0) // an old copy
+	s.answer("/r/1", serving(body))
+	got, verdicts := m.auditSet(func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
+		a, _, err := d.Repair(ctx)
+		return a, err
+	})
+	if got.Repaired != 1 || verdicts["/r/1"] != destination.VerdictUnverifiable {
+		t.Errorf("got %d repaired, %s; want 1, and that the documents are older", got.Repaired, verdicts["/r/1"])
+	}
+	if again := m.audit(); again[destination.VerdictDifferent] > 0 {
+		t.Errorf("audited again: got %v", again)
+	}
+}
+
 func TestReadOnlyAuditMarksNothing(t *testing.T) {
 	_, _, m := inStep(t, 5)
 	flip(t, filepath.Join(m.dir, "r", "1"))

@@ -139,3 +139,21 @@ func TestPromiseUpdateOfUnknownTimeLeftOut(t *testing.T) {
 	s.rawChanges(0, s.loose("/r/1", ""))
 	m.recovers(paths...)
 }
+
+// To accept an older state of the Source is to accept it for what earlier runs left out, too.
+func TestPromiseRollbackAfterAnUpdateOfUnknownTimeLeftOut(t *testing.T) {
+	s, paths, m := inStep(t, 4)
+	m.set = func(d *destination.Destination) { d.Exclude = []string{"/r/1"} }
+	body := s.body("/r/1")
+	s.put("/r/1", []byte("other"))
+	s.setClock(10)
+	s.rawChanges(0, s.loose("/r/1", ""))
+	m.mustSucceed()
+	s.put("/r/1", body)
+	s.changes(0)
+	m.set = func(d *destination.Destination) { d.AcceptRollback = true }
+	m.mustSucceed()
+	m.set = nil
+	m.mustSucceed()
+	m.wantFiles(paths...)
+}

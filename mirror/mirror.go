@@ -209,7 +209,11 @@ func (m *Mirror) setID(ctx context.Context, name string) (catalog.SetID, error) 
 	for _, s := range all {
 		m.sets[s.Name] = s.ID
 	}
-	return m.sets[name], err
+	id := m.sets[name]
+	if err == nil && !m.readOnly {
+		m.sets[name] = id // also 0: only makeSet can create the set, so the next call needs no query
+	}
+	return id, err
 }
 
 // makeSet creates the set if it does not exist.

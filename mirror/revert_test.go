@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +23,47 @@ func TestOtherSetsAreDueWhenTheirBytesAreReplacedByAnEarlierState(t *testing.T) 
 	deleted, err := p.Run(t.Context())
 	p.ok(err)
 	p.do(func(b destination.Batch) error { return put(b, set2, "a", "second", noon.Add(time.Hour)) })
-	if done, failed := p.revert(p.Undoing(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
+	if done, failed := p.revert(p.Undoing(t.Context(), deleted), false); len(done) > 0 || !errors.Is(failed["a"], ErrOvertaken) {
+		t.Fatalf("undone %q, failed %v; want the file of a later run left alone", done, failed)
+	}
+	wantFiles(t, p.o.Dir, map[string]string{"a": "second"})
+	if done, failed := p.revert(p.endedIn(set, "a"), false); len(done) != 1 || len(failed) > 0 {
 		t.Fatalf("restored %q, failed %v", done, failed)
 	}
 	if h := lookup(t, p.Mirror, set2, "a"); h.Due == "" || h.Wanted.Length.Int64() != int64(len("second")) {
 		t.Errorf("the other set holds %v bytes with due %q, wanted %+v; want it due", h.Length, h.Due, h.Wanted)
+	}
+}
+
+// Undo of a release after a later run brought the Source's bytes leaves these alone.
+func TestUndoingAReleaseLeavesWhatALaterRunBrought(t *testing.T) {
+	p := openPast(t)
+	one := p.do(stated("a", "one", "2026-01-01", noon))
+	p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
+	states, err := p.At(t.Context(), home+"/a", one)
+	p.ok(err)
+	p.revert(steps(states), true)
+	p.now = p.now.Add(time.Hour)
+	p.ok(p.BeginRun(t.Context(), "restore", 0))
+	p.ok(p.Release(t.Context(), home+"/a"))
+	released, err := p.Run(t.Context())
+	p.ok(err)
+	p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
+	if done, failed := p.revert(p.Undoing(t.Context(), released), false); len(done) > 0 || !errors.Is(failed["a"], ErrOvertaken) {
+		t.Errorf("undone %q, failed %v", done, failed)
+	}
+	wantFiles(t, p.o.Dir, map[string]string{"a": "two"})
+}
+
+// endedIn yields the step that restores the last ended state of a resource in a set.
+func (p *pastMirror) endedIn(set, name string) iter.Seq2[Reversal, error] {
+	return func(yield func(Reversal, error) bool) {
+		for v, err := range p.History(context.Background(), home+"/"+name) {
+			if err != nil || v.SetURI == set && !v.Present() {
+				yield(Reversal{Version: v}, err)
+				return
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/destination"
@@ -24,6 +25,7 @@ var ErrOvertaken = errors.New("a later run has changed the resource again")
 type Reversal struct {
 	Version      // the state to restore or, with Remove, the present state, which is to be removed
 	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
+	Stays   bool // whether a step of Undoing only ends or begins to keep a resource (see KeptSet) that other sets have
 }
 
 // Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
@@ -72,7 +74,13 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 		}
 		each := func(remove bool, states func(history) iter.Seq2[catalog.Version, error]) bool {
 			for v, err := range m.labelled(ctx, states) {
-				if !yield(Reversal{v, remove}, err) {
+				step := Reversal{Version: v, Remove: remove}
+				if err == nil && v.SetURI == KeptSet {
+					var members []catalog.Membership
+					members, err = m.own.Holders(ctx, []string{v.URI})
+					step.Stays = slices.ContainsFunc(members, func(other catalog.Membership) bool { return other.Set != v.set })
+				}
+				if !yield(step, err) {
 					return false
 				}
 			}

@@ -227,7 +227,7 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
-	again                             int64 // the number of resources that undo keeps again in an earlier state
+	again, released                   int64 // the numbers of resources that undo keeps again in an earlier state, and that it keeps no longer
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {
@@ -239,12 +239,16 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	if step.SetURI == mirror.KeptSet && !step.Remove {
 		r.again++
 	}
+	if step.Stays && step.Remove {
+		r.released++
+		return
+	}
 	change := resourcesync.Updated
 	switch {
 	case step.Remove:
 		change = resourcesync.Deleted
 		r.deleted++
-	case step.Why == resourcesync.Deleted:
+	case step.Why == resourcesync.Deleted && !step.Stays:
 		change = resourcesync.Created
 		r.created++
 	default:
@@ -302,7 +306,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 	}
 	if run != 0 {
 		after = fmt.Sprintf("   to undo this: instep undo %s %d", how.dir, run)
-		if !how.keep && r.created+r.updated+r.deleted > r.again {
+		if !how.keep && r.created+r.updated+r.deleted+r.released > r.again {
 			a.out.say("The next sync brings back the Source's state.")
 		}
 		if !how.keep && r.again > 0 {
@@ -316,6 +320,9 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 func (r *reversion) end(status, line string) {
 	if r.failed > 0 {
 		r.a.code = exitPartial
+	}
+	if r.released > 0 {
+		r.a.out.say("restore --keep ends for %s", counted(r.released, "resource"))
 	}
 	r.a.out.end(summary{
 		Status: status, Created: num(r.created), Updated: num(r.updated), Deleted: num(r.deleted), Failed: num(r.failed), ExitCode: r.a.code,

@@ -164,10 +164,11 @@ func (c *Mirror) DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[V
 
 // RunVersions yields the states that a run ended, in the order of the changes. It omits
 // states that the same run began, and resources whose present state equals the one
-// before the run. It sets Overtaken if a later run changed the resource again.
+// before the run. It sets Overtaken if a later run changed the resource again, or brought
+// other bytes of it for another set.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
-		OR EXISTS (SELECT 1 FROM `+memberOf("v")+"AND m.run > v.ended)", `v.ended = $3 AND v.began <> $3
+		OR EXISTS (SELECT 1 FROM `+membersOf("v")+"AND m.run > v.ended AND (m.set_id = v.set_id OR r.stored AND r.sha256 <> v.sha256))", `v.ended = $3 AND v.began <> $3
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`
 			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)`, run)
 }

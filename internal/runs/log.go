@@ -25,14 +25,15 @@ type Log struct {
 
 	mu      sync.Mutex // guards the following fields
 	run     Run
-	root    *os.Root         // the directory of all records
-	file    *os.File         // the file of this record; nil before Begin and after End
-	pending []Row            // rows that were added before Begin
-	tally   Tally            // counts of all rows, including those that are not in the record
-	failed  map[failure]bool // failed resources; at most maxFailures
-	err     error            // the first write error
-	changed bool             // the run has changed the mirror
-	early   error            // the error that ended the run early, as given to EndedBy
+	root    *os.Root          // the directory of all records
+	file    *os.File          // the file of this record; nil before Begin and after End
+	pending []Row             // rows that were added before Begin
+	tally   Tally             // counts of all rows, including those that are not in the record
+	failed  map[failure]bool  // failed resources; at most maxFailures
+	more    map[failure]int64 // number of further failures of resources, which are not in the record, by set and cause
+	err     error             // the first write error
+	changed bool              // the run has changed the mirror
+	early   error             // the error that ended the run early, as given to EndedBy
 }
 
 // maxPending is the largest number of rows that are kept in memory before Begin.
@@ -130,7 +131,14 @@ func (l *Log) add(row Row) {
 		for f := range l.failed {
 			if f.retriedIn(row.Set) {
 				delete(l.failed, f)
-				l.tally.uncount(f.cause)
+				l.tally.uncount(f.cause, 1)
+				l.tally.Kept--
+			}
+		}
+		for f, n := range l.more {
+			if f.retriedIn(row.Set) {
+				delete(l.more, f)
+				l.tally.uncount(f.cause, n)
 			}
 		}
 	} else if l.isRepeated(&row) || !l.tally.count(&row) {
@@ -154,7 +162,9 @@ func (l *Log) isRepeated(row *Row) bool {
 			l.failed = map[failure]bool{}
 		}
 		l.failed[f] = true
+		return false
 	}
+	l.more = AddCounts(l.more, map[failure]int64{{f.set, f.cause, "…"}: 1})
 	return false
 }
 

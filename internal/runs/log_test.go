@@ -95,6 +95,28 @@ func TestRetriedFailuresAreNotCounted(t *testing.T) {
 	}
 }
 
+// More failures than a record has are taken back, too.
+func TestManyRetriedFailuresAreNotCounted(t *testing.T) {
+	c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
+	l := runs.NewLog(runs.Run{Command: "sync", Begun: c.now()}, c.now)
+	if err := l.Begin(state, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 7500 {
+		l.Add(runs.Row{Kind: runs.Failure, Set: "a", Cause: runs.CauseNotFound, URI: fmt.Sprint(i)})
+	}
+	for range 2 {
+		l.Event(destination.Event{Kind: destination.EventRetried, Set: "a"})
+	}
+	l.Add(runs.Row{Kind: runs.Failure, Set: "a", Cause: runs.CauseNotFound, URI: "again"})
+	if err := l.End(runs.Outcome{Status: "partial", ExitCode: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if rec := load(t, state, 1); rec.Failures() != 1 || rec.Kept != 1 || len(rec.Rows) != 1 {
+		t.Errorf("got %d failures, %d rows, %d of them read; want 1", rec.Failures(), rec.Kept, len(rec.Rows))
+	}
+}
+
 func TestLogOfARunThatFoundNothingNewIsIdle(t *testing.T) {
 	c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
 	for range 3 {

@@ -128,12 +128,11 @@ func (t *Tally) count(row *Row) (keep bool) {
 	return keep
 }
 
-// uncount takes back the count of a failure.
-func (t *Tally) uncount(cause string) {
-	if t.Causes[cause]--; t.Causes[cause] == 0 {
+// uncount takes back the count of n failures.
+func (t *Tally) uncount(cause string, n int64) {
+	if t.Causes[cause] -= n; t.Causes[cause] == 0 {
 		delete(t.Causes, cause)
 	}
-	t.Kept--
 }
 
 // End is the last line of a record.

@@ -214,7 +214,8 @@ func (rec *Record) addLine(text []byte) {
 			rec.Rows = slices.DeleteFunc(rec.Rows, func(r Row) bool {
 				again := r.Kind == Failure && failureOf(&r).retriedIn(row.Set)
 				if again {
-					rec.uncount(r.Cause)
+					rec.uncount(r.Cause, 1)
+					rec.Kept--
 				}
 				return again
 			})
