@@ -229,7 +229,7 @@ func diskSentence(err error) (sentence, bool) {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
 	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // os.OpenRoot returns an error of its own with this text
-		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right? Give a directory, or a path where nothing is yet"}, true
+		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right?"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):

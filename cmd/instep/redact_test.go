@@ -15,12 +15,14 @@ func TestNoMessageRepeatsAPassword(t *testing.T) {
 			{"publish", ".", "--base-url", given}, {"publish", ".", "--base-url=" + given}, {"publish", given}, {"serve", given}, {"serve", ".", "--addr", given},
 			{"sync", given, "mirror"}, {"sync", "-v", given, "mirror"}, {"sync", "http://127.0.0.1:1/", "mirror", "--max-delete", given}, {"report", given}, {"ore", "find", given}, {"version", given},
 		} {
-			var stdout, stderr strings.Builder
-			if code := run(args, &stdout, &stderr); code == exitOK {
-				t.Errorf("%q: exit code 0", args)
-			}
-			if out := stdout.String() + stderr.String(); strings.Contains(out, "secret") || out == "" {
-				t.Errorf("%q: %s", args, out)
+			for _, mode := range []string{"-v", "--json"} {
+				var stdout, stderr strings.Builder
+				if code := run(append(args, mode), &stdout, &stderr); code == exitOK {
+					t.Errorf("%q: exit code 0", args)
+				}
+				if out := stdout.String() + stderr.String(); strings.Contains(out, "secret") || out == "" {
+					t.Errorf("%q: %s", args, out)
+				}
 			}
 		}
 	}
