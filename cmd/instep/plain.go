@@ -36,10 +36,17 @@ var sentences = []func(error) (sentence, bool){
 func tell(err error) sentence {
 	for _, s := range sentences {
 		if told, ok := s(err); ok {
-			return sentence{brief(told.text), told.hint}
+			return told
 		}
 	}
-	return sentence{text: brief(err.Error())}
+	return sentence{text: err.Error()}
+}
+
+// tell returns the sentence for an error as a message has it. Passwords are hidden before the text is
+// cut, since a part of one would not be recognised.
+func (o *output) tell(err error) sentence {
+	told := tell(err)
+	return sentence{brief(o.redact(told.text)), o.redact(told.hint)}
 }
 
 func sourceSentence(err error) (sentence, bool) {

@@ -280,9 +280,9 @@ func TestDiskFailuresHaveSentences(t *testing.T) {
 			continue // it has another number there
 		}
 		_, hint := explain(context.Background(), err)
-		checkMessage(t, name, "instep: "+tell(err).text+"\n  hint: "+hint)
-		if !strings.Contains(tell(err).text, "/srv/www") && name != "disk full" {
-			t.Errorf("%s: no word of the place: %q", name, tell(err).text)
+		checkMessage(t, name, "instep: "+new(output).tell(err).text+"\n  hint: "+hint)
+		if !strings.Contains(new(output).tell(err).text, "/srv/www") && name != "disk full" {
+			t.Errorf("%s: no word of the place: %q", name, new(output).tell(err).text)
 		}
 	}
 }

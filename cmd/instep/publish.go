@@ -325,7 +325,7 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	if e.Err != nil {
 		hintConfiguration(e.Err)
 		p.showFailure(e.Err.Error())
-		told := tell(e.Err)
+		told := a.out.tell(e.Err)
 		a.out.warn(warningRecord{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}

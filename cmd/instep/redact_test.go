@@ -9,7 +9,8 @@ import (
 func TestNoMessageRepeatsAPassword(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	for _, given := range []string{"me:secret@museum.example.org/x", "me:s@secret@museum.example.org:80", `me:"secret@museum.example.org`, "http://me:secret/secret@museum.example.org/", "https://secret@museum.example.org/", "http://me:%zsecret@museum.example.org/", "me:sec/secret@museum.example.org", "https:/me:secret@museum.example.org/", "//me:secret@[::1]/", "secret_16C7e42F292c@museum.example.org"} {
+	for _, given := range []string{"me:secret@museum.example.org/x", "me:s@secret@museum.example.org:80", `me:"secret@museum.example.org`, "http://me:secret/secret@museum.example.org/", "https://secret@museum.example.org/", "http://me:%zsecret@museum.example.org/", "me:sec/secret@museum.example.org", "https:/me:secret@museum.example.org/", "//me:secret@[::1]/", "secret_16C7e42F292c@museum.example.org",
+		"https://me:secret" + strings.Repeat("s", 300) + "@museum.example.org/", "me:secret" + strings.Repeat("s", 300) + "@museum.example.org/a/b"} {
 		for _, args := range [][]string{
 			{given}, {"help", given}, {"lint", given}, {"lint", "--format", "sarif", given}, {"diff", given, "--from", "2026-01-01"}, {"convert", given},
 			{"publish", ".", "--base-url", given}, {"publish", ".", "--base-url=" + given}, {"publish", given}, {"serve", given}, {"serve", ".", "--addr", given},
