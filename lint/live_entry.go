@@ -35,7 +35,7 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
 	switch {
-	case errors.Is(err, fetch.NotFound):
+	case errors.Is(err, fetch.NotFound) && r.describesBytes():
 		return r.notFound(ctx, e, err)
 	case err != nil:
 		return r.unreached(ctx, t.uri, place(e), err)

@@ -9,9 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// mostMissing is the number of missing resources that are looked up in the Change Lists at
-// once.
-const mostMissing = 1000
+const (
+	mostMissing     = 1000 // the number of missing resources that are looked up in the Change Lists at once
+	mostChangeLists = 100  // the number of Change Lists that are read for that; of a Source with more, none is
+)
 
 // missing is a listed resource that the server does not have.
 type missing struct {
@@ -47,6 +48,7 @@ func timeOf(e *resourcesync.Entry) resourcesync.Datetime { return cmp.Or(e.Datet
 func (r *liveRun) reportMissing(ctx context.Context) error {
 	rule := r.active("quirk-59-http-errors", r.kind)
 	if rule == nil || len(r.missing) == 0 {
+		r.missing = nil
 		return nil
 	}
 	last := map[string]change{}
@@ -68,9 +70,9 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 			continue
 		}
 		if known {
-			m.Message += ", and no Change List names it as deleted"
+			m.Message += ", although by the lists of the Source it still exists"
 		} else {
-			m.Message += "; if it was deleted after the list was made, the next list leaves it out"
+			m.Message += "; if it was deleted after the list was made, the next list shows it"
 		}
 		r.report(rule, m.Finding)
 	}
@@ -79,8 +81,8 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 }
 
 // readChanges calls see with each change in the Change Lists of the document's set, but not
-// for those that end before a time. It returns false if there are none or if one cannot be
-// read.
+// for those that end before a time. It returns false if there are none or too many, or if one
+// cannot be read.
 func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, see func(*document.Document, *resourcesync.Entry)) bool {
 	up, err := new(weblink.Page).Resolve(r.uri, r.header.Link(resourcesync.RelUp))
 	if err != nil || up == r.uri { // without a link
@@ -88,7 +90,7 @@ func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, 
 	}
 	var lists []string // grows while it is read, by the parts of indexes
 	add := func(d *document.Document, e *resourcesync.Entry) {
-		if !e.Until.Before(since) {
+		if !e.Until.Before(since) && len(lists) <= mostChangeLists {
 			lists = append(lists, d.Absolute(e.Loc))
 		}
 	}
@@ -99,7 +101,7 @@ func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, 
 	})
 	indexes := len(lists)
 	for i := 0; i < len(lists) && read; i++ {
-		read = r.l.readEntries(ctx, lists[i], func(d *document.Document, e *resourcesync.Entry) {
+		read = len(lists) <= mostChangeLists && r.l.readEntries(ctx, lists[i], func(d *document.Document, e *resourcesync.Entry) {
 			switch {
 			case d.Header.Capability != resourcesync.CapabilityChangeList:
 			case d.Header.Root != resourcesync.SitemapIndex:

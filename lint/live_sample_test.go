@@ -165,7 +165,62 @@ func TestMissingResourceWithoutChangeListBlamesNobody(t *testing.T) {
 	if err := r.reportMissing(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 1 || !strings.HasSuffix(found[0], "404 Not Found; if it was deleted after the list was made, the next list leaves it out") {
+	if len(found) != 1 || !strings.HasSuffix(found[0], "404 Not Found; if it was deleted after the list was made, the next list shows it") {
 		t.Errorf("got %q", found)
+	}
+}
+
+// TestMissingResourceIsLookedUp checks what is said of a missing resource, and that a Source with
+// many Change Lists does not get many requests.
+func TestMissingResourceIsLookedUp(t *testing.T) {
+	const (
+		list    = `<urlset><rs:ln rel="up" href="/caps.xml"/><rs:md capability="resourcelist" at="2024-05-01T00:00:00Z"/><url><loc>{{base}}/vase</loc></url></urlset>`
+		changes = `<url><loc>{{base}}/changes.xml?%d</loc><rs:md capability="changelist"/></url>`
+		caps    = `<urlset><rs:ln rel="up" href="/.well-known/resourcesync"/><rs:md capability="capabilitylist"/>%s</urlset>`
+		change  = `<url><loc>{{base}}/vase</loc><rs:md change="%s" datetime="%s"/></url>`
+	)
+	one := fmt.Sprintf(caps, fmt.Sprintf(changes, 1))
+	deleted := fmt.Sprintf(change, "deleted", "2024-05-02T00:00:00Z")
+	for _, tt := range []struct{ name, list, caps, changes, says string }{
+		{"a Capability List names a missing list", one, "", "", "404 Not Found"},
+		{"deleted before the list", list, one, fmt.Sprintf(change, "deleted", "2024-04-30T00:00:00Z"), "404 Not Found, although by the lists of the Source it still exists"},
+		{"created again", list, one, deleted + fmt.Sprintf(change, "created", "2024-05-03T00:00:00Z"), "404 Not Found, although by the lists of the Source it still exists"},
+		{"without Change Lists", list, fmt.Sprintf(caps, ""), "", "404 Not Found; if it was deleted after the list was made, the next list shows it"},
+		{"many Change Lists", list, fmt.Sprintf(caps, strings.Repeat(fmt.Sprintf(changes, 2), 500)), "", "404 Not Found; if it was deleted after the list was made, the next list shows it"},
+		{"deleted", list, one, deleted, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			requests := 0
+			pages := map[string]string{"/list.xml": tt.list, "/caps.xml": tt.caps}
+			if tt.changes != "" || tt.name == "many Change Lists" {
+				pages["/changes.xml"] = `<urlset><rs:ln rel="up" href="/caps.xml"/><rs:md capability="changelist" from="2024-04-01T00:00:00Z"/>` + tt.changes + `</urlset>`
+			}
+			mux := http.NewServeMux()
+			srv := httptest.NewServer(mux)
+			t.Cleanup(srv.Close)
+			mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				text, ok := pages[r.URL.Path]
+				if !ok {
+					http.NotFound(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/xml")
+				_, _ = w.Write(declareNamespaces([]byte(strings.ReplaceAll(text, "{{base}}", srv.URL))))
+			})
+			says := ""
+			l := newLive(t, srv, &Checker{Report: func(f Finding) {
+				if f.Rule == "quirk-59-http-errors" {
+					says += f.Message
+				}
+			}})
+			checkURL(t, l, srv.URL+"/list.xml")
+			if !strings.HasSuffix(says, tt.says) || (says == "") != (tt.says == "") {
+				t.Errorf("got %q, want %q", says, tt.says)
+			}
+			if requests > 150 {
+				t.Errorf("%d requests", requests)
+			}
+		})
 	}
 }

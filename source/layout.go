@@ -61,8 +61,8 @@ func ParseBaseURL(s string) (string, error) {
 	if !strings.Contains(s, "://") {
 		return "", fmt.Errorf("base URL %q: expected http:// or https:// at its start", s)
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading the base URL: %w", err)
+	if err != nil { // the text of err may have a part of a password
+		return "", fmt.Errorf("base URL %q: expected a URL such as https://museum.example.org:8080/path/", s)
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {

@@ -84,7 +84,11 @@ func wrongState(err error) (hint string, ok bool) {
 	if !errors.As(err, &we) {
 		return "", false
 	}
-	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(we.BaseURL)), true
+	return takeOverHint(we.BaseURL), true
+}
+
+func takeOverHint(baseURL string) string {
+	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: publish --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(baseURL))
 }
 
 type cause struct {

@@ -271,8 +271,8 @@ func failureStatus(code int) string {
 
 // printError prints an error. uri names what failed, and is "" if the error ended the command.
 func (o *output) printError(uri string, err error, hint string) {
-	told, detail := tell(err), printable(o.redact(err.Error()))
-	text := printable(o.redact(told.text))
+	told, detail := o.tell(err), printable(o.redact(err.Error()))
+	text := printable(told.text)
 	if detail == text {
 		detail = ""
 	}

@@ -36,10 +36,17 @@ var sentences = []func(error) (sentence, bool){
 func tell(err error) sentence {
 	for _, s := range sentences {
 		if told, ok := s(err); ok {
-			return sentence{brief(told.text), told.hint}
+			return told
 		}
 	}
-	return sentence{text: brief(err.Error())}
+	return sentence{text: err.Error()}
+}
+
+// tell returns the sentence for an error as a message has it. Passwords are hidden before the text is
+// cut, since a part of one would not be recognised.
+func (o *output) tell(err error) sentence {
+	told := tell(err)
+	return sentence{brief(o.redact(told.text)), o.redact(told.hint)}
 }
 
 func sourceSentence(err error) (sentence, bool) {
@@ -229,7 +236,7 @@ func diskSentence(err error) (sentence, bool) {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
 	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // os.OpenRoot returns an error of its own with this text
-		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right? Give a directory, or a path where nothing is yet"}, true
+		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right?"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):

@@ -183,8 +183,12 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"a file is on the way to the mirror", exitFailed, []string{"sync", b.site, "page.html/a/mirror"}, "page.html is a file, expected a directory"},
 		{"a file is to be published", exitGuard, []string{"publish", "page.html", "--base-url", b.site}, "page.html is a file, expected a directory"},
 		{"a word for a number", exitUsage, []string{"sync", "--workers", "many", b.site, "mirror"}, `--workers "many": expected a whole number`},
+		{"a word for a fraction", exitUsage, []string{"simulate", "--rate", "fast"}, `--rate "fast": expected a number`},
+		{"a negative seed", exitUsage, []string{"simulate", "--seed", "-1"}, "expected a whole number from 0"},
+		{"a number too large", exitUsage, []string{"simulate", "--sets", "99999999999999999999"}, "expected a smaller number"},
 		{"neither true nor false", exitUsage, []string{"sync", "--adopt=perhaps", b.site, "mirror"}, "expected true or false"},
 		{"limit of a transfer", exitTransfer, []string{"sync", "--workers", "1", "--max-transfer", "1", b.site, "m12"}, "the run has reached its transfer limit"},
+		{"SOURCE and DIR are exchanged", exitUsage, []string{"sync", "collection", b.site}, "DIR: expected a directory, found the URL"},
 		{"neither URL nor file", exitUsage, []string{"sync", "nowhere", "m10"}, "https://nowhere"},
 		{"private address in an input", exitFailed, []string{"publish", "-c", "private.yaml"}, "allow_private:"},
 		{"PostgreSQL is down", exitTemporary, []string{"publish", "-c", "postgres.yaml"}, "the database at"},
@@ -276,9 +280,9 @@ func TestDiskFailuresHaveSentences(t *testing.T) {
 			continue // it has another number there
 		}
 		_, hint := explain(context.Background(), err)
-		checkMessage(t, name, "instep: "+tell(err).text+"\n  hint: "+hint)
-		if !strings.Contains(tell(err).text, "/srv/www") && name != "disk full" {
-			t.Errorf("%s: no word of the place: %q", name, tell(err).text)
+		checkMessage(t, name, "instep: "+new(output).tell(err).text+"\n  hint: "+hint)
+		if !strings.Contains(new(output).tell(err).text, "/srv/www") && name != "disk full" {
+			t.Errorf("%s: no word of the place: %q", name, new(output).tell(err).text)
 		}
 	}
 }

@@ -193,10 +193,14 @@ func (c *configuration) completeBaseURL(cmd *cobra.Command, now func() time.Time
 	if state != "" {
 		c.BaseURL, err = publish.BaseURLOf(cmd.Context(), state, now)
 	}
-	if err == nil && c.BaseURL == "" {
-		err = usagef("--base-url is missing: the URL at which %s is served (see %s --help)", cmp.Or(c.Dir, c.Out), cmd.CommandPath())
+	if err != nil || c.BaseURL != "" {
+		return err
 	}
-	return err
+	if base, _ := publishedFor(cmp.Or(c.Out, c.Dir)); base != "" {
+		err = usagef("--base-url is missing: what is in %s was published for %s, with another state", cmp.Or(c.Out, c.Dir), base)
+		return &hintedError{err, takeOverHint(base)}
+	}
+	return usagef("--base-url is missing: the URL at which %s is served (see %s --help)", cmp.Or(c.Dir, c.Out), cmd.CommandPath())
 }
 
 // needsDir returns an error if a required directory is missing: the one with the files of a set,
@@ -321,7 +325,7 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	if e.Err != nil {
 		hintConfiguration(e.Err)
 		p.showFailure(e.Err.Error())
-		told := tell(e.Err)
+		told := a.out.tell(e.Err)
 		a.out.warn(warningRecord{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}

@@ -24,8 +24,9 @@ func redactor(args []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// login matches NAME:PASSWORD@HOST, which is a URL without a scheme.
-var login = regexp.MustCompile(`^([^:/@\s]+:[^/\s]+)@[\pL\d.-]+(:\d*)?([/?#]|$)`)
+// login matches a URL without a scheme: NAME:PASSWORD@HOST, or TOKEN@HOST if the token is too long
+// for an e-mail address or the name of a file.
+var login = regexp.MustCompile(`^(?:[^:/@\s]+:\S*[^/[\s]@[\w\pL.:[\]-]+|[^:/@\s]{16,}@[\w\pL-]+\.[\w\pL.:-]+)(?:[/?#]|$)`)
 
 // loginIn returns the user name and password in an argument; "" if there is none.
 func loginIn(arg string) string {
@@ -34,13 +35,12 @@ func loginIn(arg string) string {
 	}
 	_, rest, isURL := strings.Cut(arg, "://")
 	if !isURL {
-		found := login.FindStringSubmatch(arg)
-		if found == nil || strings.HasPrefix(arg, "mailto:") {
+		rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(arg, "http:"), "https:"), "/")
+		if !login.MatchString(rest) || strings.HasPrefix(rest, "mailto:") {
 			return ""
 		}
-		return found[1]
 	}
-	if _, err := url.Parse(arg); err == nil { // else a password may contain any character
+	if _, err := url.Parse("http://" + rest); err == nil { // else a password may contain any character
 		rest, _, _ = strings.Cut(rest, "/")
 	}
 	return rest[:max(0, strings.LastIndexByte(rest, '@'))]

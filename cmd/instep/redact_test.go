@@ -9,18 +9,21 @@ import (
 func TestNoMessageRepeatsAPassword(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	for _, given := range []string{"me:secret@museum.example.org/x", "me:s@secret@museum.example.org:80", `me:"secret@museum.example.org`, "http://me:sec/secret@museum.example.org/", "https://secret@museum.example.org/"} {
+	for _, given := range []string{"me:secret@museum.example.org/x", "me:s@secret@museum.example.org:80", `me:"secret@museum.example.org`, "http://me:secret/secret@museum.example.org/", "https://secret@museum.example.org/", "http://me:%zsecret@museum.example.org/", "me:sec/secret@museum.example.org", "https:/me:secret@museum.example.org/", "//me:secret@[::1]/", "secret_16C7e42F292c@museum.example.org",
+		"https://me:secret" + strings.Repeat("s", 300) + "@museum.example.org/", "me:secret" + strings.Repeat("s", 300) + "@museum.example.org/a/b"} {
 		for _, args := range [][]string{
 			{given}, {"help", given}, {"lint", given}, {"lint", "--format", "sarif", given}, {"diff", given, "--from", "2026-01-01"}, {"convert", given},
 			{"publish", ".", "--base-url", given}, {"publish", ".", "--base-url=" + given}, {"publish", given}, {"serve", given}, {"serve", ".", "--addr", given},
 			{"sync", given, "mirror"}, {"sync", "-v", given, "mirror"}, {"sync", "http://127.0.0.1:1/", "mirror", "--max-delete", given}, {"report", given}, {"ore", "find", given}, {"version", given},
 		} {
-			var stdout, stderr strings.Builder
-			if code := run(args, &stdout, &stderr); code == exitOK {
-				t.Errorf("%q: exit code 0", args)
-			}
-			if out := stdout.String() + stderr.String(); strings.Contains(out, "secret") || out == "" {
-				t.Errorf("%q: %s", args, out)
+			for _, mode := range []string{"-v", "--json"} {
+				var stdout, stderr strings.Builder
+				if code := run(append(args, mode), &stdout, &stderr); code == exitOK {
+					t.Errorf("%q: exit code 0", args)
+				}
+				if out := stdout.String() + stderr.String(); strings.Contains(out, "secret") || out == "" {
+					t.Errorf("%q: %s", args, out)
+				}
 			}
 		}
 	}
@@ -38,7 +41,13 @@ func TestLoginIn(t *testing.T) {
 		"--addr=me:pw@host:80":             "me:pw",
 		"https://me:p%40w@host/a@b":        "me:p%40w",
 		"https://token@host":               "token",
+		"me:p/w@my_host/":                  "me:p/w",
+		"https:/me:pw@host/":               "me:pw",
+		"//me:pw@[::1]:80/":                "me:pw",
+		"ghp_16C7e42F292c6912@host.org":    "ghp_16C7e42F292c6912",
 		"https://host:80/a@b":              "",
+		"collection-of-museum@2026":        "",
+		"dc:type/@xml:lang":                "",
 		"host:80/a@b":                      "",
 		"https://host/a:b@c":               "",
 		"mailto:me@museum.example.org":     "",

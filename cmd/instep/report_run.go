@@ -57,7 +57,7 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 	if err != nil {
 		o.ExitCode, o.Hint = explain(ctx, err)
-		o.Status, o.Error = failureStatus(o.ExitCode), tell(rootCause(ctx, err)).text
+		o.Status, o.Error = failureStatus(o.ExitCode), l.a.out.tell(rootCause(ctx, err)).text
 	}
 	if err := l.End(o); err != nil {
 		l.a.out.warn(warningRecord{Message: err.Error()})

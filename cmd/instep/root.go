@@ -164,8 +164,15 @@ func wrongValue(e *pflag.InvalidValueError) error {
 		return usagef("--%s: %v", e.GetFlag().Name, errors.Unwrap(e))
 	}
 	wanted := "a whole number"
-	if e.GetFlag().Value.Type() == "bool" {
+	switch kind := e.GetFlag().Value.Type(); {
+	case kind == "bool":
 		wanted = "true or false"
+	case errors.Is(e, strconv.ErrRange):
+		wanted = "a smaller number"
+	case kind == "float64":
+		wanted = "a number"
+	case kind == "uint64":
+		wanted = "a whole number from 0"
 	}
 	return usagef("--%s %q: expected %s", e.GetFlag().Name, e.GetValue(), wanted)
 }

@@ -144,11 +144,15 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 	a.out.record(&statusRecord{Addr: ln.Addr().String(), URI: url})
 	a.out.line("Serving %s (end with Ctrl-C)", url)
 	if !slices.ContainsFunc(sites, func(s *site) bool { return s.isPublished() || s.gateway != nil }) {
-		command := shellLine("instep", "publish", sites[0].roots[0].Name(), "--base-url", url)
+		base := url
+		if at, ok := ln.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+			base = "URL"
+		}
+		command := shellLine("instep", "publish", sites[0].roots[0].Name(), "--base-url", base)
 		if f.config != "" {
 			command = shellLine("instep", "publish", "-c", f.config)
 		}
-		a.out.warn(warningRecord{Message: "nothing is published here yet, so no program can mirror what is served", Hint: "to publish it: " + command})
+		a.out.warn(warningRecord{Message: "there is no .well-known/resourcesync here, so programs do not find what to mirror", Hint: "to publish it: " + command})
 	}
 	err = serveHandler(ctx, ln, h)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type reportedError struct{ error }
 func (e reportedError) Unwrap() error { return e.error }
 
 func (s *syncer) check() (err error) {
+	if strings.Contains(s.dir, "://") {
+		return usagef("DIR: expected a directory, found the URL %q (see instep sync --help)", s.dir)
+	}
 	if s.limit, err = guard.ParseLimit(s.f.maxDelete); err != nil {
 		return usagef("--max-delete: %v", err)
 	}

@@ -59,7 +59,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 // warnOf prints an error as a warning, because a command with --watch continues after it.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
-	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
+	a.out.warn(warningRecord{Message: a.out.tell(err).text, Hint: hint})
 }
 
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {

@@ -96,8 +96,12 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
-		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && te.Field != "" {
+		te, ok := errors.AsType[*json.UnmarshalTypeError](err)
+		switch {
+		case ok && te.Field != "":
 			return ch, nil, fmt.Errorf("%s: expected another type of value than %s", te.Field, te.Value)
+		case ok:
+			return ch, nil, fmt.Errorf("expected a JSON object with uri or path, found %s", te.Value)
 		}
 		return ch, nil, fmt.Errorf("expected a JSON object with uri or path: %w", err)
 	}

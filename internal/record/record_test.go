@@ -147,7 +147,7 @@ func TestWrongLines(t *testing.T) {
 	w := newWorld(t)
 	for _, test := range []struct{ line, want string }{
 		{`{`, "expected a JSON object"},
-		{`[1]`, "expected a JSON object"},
+		{`[1]`, "expected a JSON object with uri or path, found array"},
 		{`{"uri":5}`, "uri: expected another type of value than number"},
 		{`{"uri":"https://example.org/a"} {}`, "one JSON object in each line"},
 		{`{"uri":"https://example.org/a","colour":"red"}`, `"colour"`},
