@@ -97,7 +97,7 @@ func (s *summary) counts() map[string]int64 {
 	for name, n := range map[string]*int64{
 		"same": s.Same, "created": s.Created, "updated": s.Updated, "deleted": s.Deleted, "failed": s.Failed, "withheld": s.Withheld, "gaps": s.Gaps,
 		"missing": s.Missing, "extra": s.Extra, "different": s.Different, "unverifiable": s.Unverifiable, "errors": s.Errors,
-		"weak": s.Weak, "unverified": s.Unverified, "unread": s.Unread, "repaired": s.Repaired, "bytes": s.Bytes, "requests": s.Requests,
+		"weak": s.Weak, "unverified": s.Unverified, "unread": s.Unread, "repaired": s.Repaired, "kept": s.KeptResources, "bytes": s.Bytes, "requests": s.Requests,
 	} {
 		if n != nil {
 			m[name] = *n
