@@ -269,9 +269,12 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))})
+		w := warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))}
+		a.out.warn(w)
+		log.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: w.Message, Open: true})
 	}
 	t := totalsOf(audit)
+	log.addSkips(t.skipped)
 	for skip, count := range sortedByName(t.skipped) {
 		a.out.say("%s", leftAlone(count, skip))
 	}
