@@ -93,7 +93,11 @@ type Document struct {
 
 	Profile  Profile // the profile with which the document was checked, which is never ProfileAuto
 	Complete bool    // read completely
-	Head     bool    // only the beginning of the document was checked, because the option WithHead was given
+	// Requested is the number of entries whose resources were requested, and Existing is the
+	// number of entries whose resources should exist. Both are 0 if none were to be requested.
+	Requested, Existing int
+
+	Head bool // only the beginning of the document was checked, because the option WithHead was given
 }
 
 // Checker checks documents against the rules. It is safe for concurrent use if its function

@@ -64,15 +64,16 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 
 // Document checks how a document was served, and whether the resources of a sample of its
 // entries match the entries. d is the result of Checker.Document. open opens the body of
-// the response in which the document was served. Document returns an error only if reading
-// the body fails or ctx is done.
-func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
+// the response in which the document was served. Document sets d.Requested and d.Existing. It
+// returns an error only if reading the body fails or ctx is done.
+func (l *Live) Document(ctx context.Context, d *Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
+	defer func() { d.Requested, d.Existing = r.doc.Requested, r.doc.Existing }()
 	head, err := headOf(open)
 	if err != nil {
 		return err
 	}
-	r.served(&d, &a, head)
+	r.served(d, &a, head)
 	if !d.Complete {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (
 	if err := r.reportMissing(ctx); err != nil {
 		return err
 	}
-	return r.checkClosed(ctx, &d, open)
+	return r.checkClosed(ctx, d, open)
 }
 
 func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
@@ -104,14 +105,18 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 		return err
 	}
 	if r.l.Sample < 0 {
-		err := r.eachExisting(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
+		err := r.eachExisting(ctx, open, func(e *entry) error {
+			r.doc.Existing++
+			return r.checkListed(ctx, e)
+		})
 		r.othersHashed()
 		return err
 	}
-	sample, err := r.sample(ctx, open)
+	sample, n, err := r.sample(ctx, open)
 	if err != nil {
 		return err
 	}
+	r.doc.Existing = n
 	for i := range sample {
 		if err := r.checkListed(ctx, &sample[i]); err != nil {
 			return err
@@ -160,15 +165,14 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries at random, each with the same probability.
-func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
+// sample chooses entries at random, each with the same probability. It also returns the number
+// of the entries among which it chose.
+func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) (chosen []entry, n int, err error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
 	random := rand.New(rand.NewPCG(r.l.Seed, h.Sum64()))
 	most := cmp.Or(r.l.Sample, DefaultSample)
-	var chosen []entry
-	n := 0
-	err := r.eachExisting(ctx, open, func(e *entry) error {
+	err = r.eachExisting(ctx, open, func(e *entry) error {
 		n++
 		if len(chosen) < most {
 			chosen = append(chosen, *e)
@@ -178,7 +182,7 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 		return nil
 	})
 	slices.SortFunc(chosen, func(a, b entry) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.column, b.column)) })
-	return chosen, err
+	return chosen, n, err
 }
 
 // eachExisting calls f for each entry whose resource should exist as the entry describes.

@@ -32,6 +32,7 @@ func (t *thing) isDescribed() bool {
 }
 
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
+	r.doc.Requested++
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
 	switch {

@@ -123,7 +123,7 @@ func TestTheEndOfTheContextEndsLiveChecks(t *testing.T) {
 	}
 	a := Answer{URL: base + "/list.xml", Header: http.Header{}}
 	for _, when := range []string{"while it is requested", "before"} {
-		if err := l.Document(ctx, d, a, open); !errors.Is(err, context.Canceled) {
+		if err := l.Document(ctx, &d, a, open); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v, want %v", when, err, context.Canceled)
 		}
 		if err := l.Source(ctx, a, d); !errors.Is(err, context.Canceled) {

@@ -257,7 +257,7 @@ func checkURL(t testing.TB, l *Live, uri string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Document(ctx, d, a, open); err != nil {
+	if err := l.Document(ctx, &d, a, open); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Source(ctx, a, d); err != nil {

@@ -54,3 +54,15 @@ func TestKeysAscendByDirectory(t *testing.T) {
 		}
 	}
 }
+
+// A misspelt capability is no other one, but the message about it names the one that is meant.
+func TestMisspeltCapability(t *testing.T) {
+	for text, want := range map[string]Capability{
+		"ressourcelist": CapabilityResourceList, "ResourcLists": "", "chnagelist": CapabilityChangeList, "resourcelists": CapabilityResourceList,
+		"changedump-archiv": CapabilityChangeDumpArchive, "frobnicate": "", "list": "", "changelist-notification": "",
+	} {
+		if got := nearCapability(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

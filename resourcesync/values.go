@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,8 +220,30 @@ func (d *Decoder) capability(b []byte) Capability {
 	if d.place() == "entry" {
 		rule = "capabilitylist-entry-capability-defined"
 	}
-	d.remark(Note{Quirk: QuirkCapabilityNew, Rule: rule, Msg: fmt.Sprintf("capability %q is not defined", clip(string(c)))})
+	msg := fmt.Sprintf("capability %q is not defined", clip(string(c)))
+	if meant := nearCapability(string(c)); meant != "" {
+		msg += fmt.Sprintf("; did you mean %q?", meant)
+	}
+	d.remark(Note{Quirk: QuirkCapabilityNew, Rule: rule, Msg: msg})
 	return c
+}
+
+// nearCapability returns the capability of which at most two neighbouring characters are
+// misspelt in s, or "" if there is none.
+func nearCapability(s string) Capability {
+	for _, c := range slices.Sorted(maps.Keys(demands)) {
+		a, b := strings.ToLower(s), string(c)
+		for a != "" && b != "" && a[0] == b[0] {
+			a, b = a[1:], b[1:]
+		}
+		for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+			a, b = a[:len(a)-1], b[:len(b)-1]
+		}
+		if len(a) <= 2 && len(b) <= 2 {
+			return c
+		}
+	}
+	return ""
 }
 
 func (d *Decoder) change(b []byte) Change {

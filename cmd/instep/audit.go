@@ -41,9 +41,10 @@ were stored. It takes the digests of all others from the mirror's catalog, so it
 damage of the disk.
 
 --report writes a report to FILE, whose extension chooses the format: .html, .csv or .json. The
-report names the date, the Source and the time of its documents, versions, flags, totals, and
-each resource; the HTML report names only resources that are not the same. It ends with the
-SHA-256 of everything before its last line.`
+report names the date, the Source and the time of its documents, the host and directory of the
+mirror, versions, flags, totals, each resource, and what restore --keep keeps; the HTML report
+leaves out resources that are the same. It ends with the SHA-256 of everything before its last
+line.`
 
 type auditFlags struct {
 	sourceFlags
@@ -114,7 +115,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	var line string
 	run := func(report *auditReport) (err error) {
 		defer func() { err = errors.Join(err, report.close()) }()
-		s, line, err = a.runAudit(ctx, d, f.repair, report, log, &net)
+		s, line, err = a.runAudit(ctx, d, m, f.repair, report, log, &net)
 		return err
 	}
 	if form == nil {
@@ -130,24 +131,28 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 			return err
 		}
 	}
-	if err := a.reportKept(ctx, m); err != nil {
-		return err
-	}
 	a.out.end(s, line)
 	return nil
 }
 
-// reportKept warns of resources that restore --keep holds. The audit does not count those as
-// extra that the Source no longer has.
-func (a *app) reportKept(ctx context.Context, m *mirror.Mirror) error {
-	n, err := m.Count(ctx, mirror.KeptSet)
+// reportKept names the resources that restore --keep holds, and returns their number. The audit
+// does not count those as extra that the Source no longer has.
+func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, report *auditReport) (n int64, err error) {
+	for h, err := range m.Members(ctx, mirror.KeptSet) {
+		if err != nil {
+			return n, err
+		}
+		n++
+		a.out.record(&resourceRecord{URI: h.URI, Path: h.Path, Set: mirror.KeptSet, Verified: &h.Verified})
+		report.row(reportRow{Set: mirror.KeptSet, Verdict: verdictKept, URI: h.URI, Path: h.Path})
+	}
 	if n > 0 {
 		a.out.warn(warningRecord{Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has", Hint: "restore --release ends that for a resource"})
 	}
-	return err
+	return n, nil
 }
 
-func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
+func (a *app) runAudit(ctx context.Context, d *destination.Destination, m *mirror.Mirror, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
@@ -170,7 +175,12 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	if err != nil {
 		return summary{}, "", err
 	}
+	kept, err := a.reportKept(ctx, m, report)
+	if err != nil {
+		return summary{}, "", err
+	}
 	s, line := a.reportAudit(audit, log, net, a.now().Sub(begin))
+	s.KeptResources = positive(kept)
 	return s, line, report.end(audit, &s, a.now())
 }
 
@@ -259,9 +269,12 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))})
+		w := warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))}
+		a.out.warn(w)
+		log.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: w.Message, Open: true})
 	}
 	t := totalsOf(audit)
+	log.addSkips(t.skipped)
 	for skip, count := range sortedByName(t.skipped) {
 		a.out.say("%s", leftAlone(count, skip))
 	}

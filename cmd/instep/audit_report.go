@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -41,6 +42,8 @@ type reportHead struct {
 	Date    time.Time `json:"date"`
 	Source  string    `json:"source"`
 	Dir     string    `json:"dir"`
+	Path    string    `json:"path"` // absolute path of Dir
+	Host    string    `json:"host,omitempty"`
 	Flags   []string  `json:"flags"`
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
@@ -56,6 +59,10 @@ type reportRow struct {
 	Path    string              `json:"path,omitempty"`
 	Message string              `json:"message,omitempty"`
 }
+
+// verdictKept marks a row about a resource that restore --keep holds. It is no verdict of the
+// audit, which has a row of its own if the Source still has the resource.
+const verdictKept destination.Verdict = "kept"
 
 type reportTail struct {
 	Status   string           `json:"status"`
@@ -81,8 +88,13 @@ type reportTotal struct {
 
 func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, date time.Time) *auditReport {
 	r := &auditReport{body: newDigestWriter(w), form: form}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		path = dir
+	}
+	host, _ := os.Hostname() // a report without the name of the host is still useful
 	r.err = form.begin(r.body, reportHead{
-		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Flags: append([]string{}, a.given...),
+		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Path: path, Host: host, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Digest: "SHA-256 of all bytes of this file before the line with the digest",
 	})
@@ -108,6 +120,13 @@ func (r *auditReport) event(e destination.Event) {
 	row := reportRow{Set: e.Set, Verdict: e.Verdict, Again: e.Again, URI: e.Action.Want.URI, Path: e.Path}
 	if e.Err != nil {
 		row.Message = e.Err.Error()
+	}
+	r.row(row)
+}
+
+func (r *auditReport) row(row reportRow) {
+	if r == nil {
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +174,8 @@ func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 		t.Totals = append(t.Totals, reportTotal{string(v), totals.verdicts[v]})
 	}
 	t.Totals = append(t.Totals, reportTotal{"repaired", totals.repaired}, reportTotal{"weak", totals.weak},
-		reportTotal{"unread", totals.unread}, reportTotal{"bytes read", totals.bytes})
+		reportTotal{"unread", totals.unread}, reportTotal{"bytes read", totals.bytes},
+		reportTotal{string(verdictKept), t.ByName[string(verdictKept)]})
 	for skip, n := range sortedByName(totals.skipped) {
 		t.Totals = append(t.Totals, reportTotal{skip, n})
 	}

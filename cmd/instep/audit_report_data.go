@@ -16,7 +16,7 @@ type csvForm struct{}
 func (csvForm) begin(w io.Writer, h reportHead) error {
 	return writeCSV(w,
 		[]string{"record", "set", "verdict", "again", "uri", "path", "message"},
-		fact("title", h.Title), fact("date", h.Date.Format(time.RFC3339)), fact("source", h.Source), fact("dir", h.Dir),
+		fact("title", h.Title), fact("date", h.Date.Format(time.RFC3339)), fact("source", h.Source), fact("dir", h.Dir), fact("path", h.Path), fact("host", h.Host),
 		fact("flags", shellLine(h.Flags...)), fact("program", h.Program), fact("go", h.Go), fact("system", h.System), fact("digest", h.Digest))
 }
 

@@ -93,7 +93,7 @@ func verdictClass(v destination.Verdict) string {
 	switch v {
 	case destination.VerdictSame:
 		return "good"
-	case destination.VerdictExtra, destination.VerdictUnverifiable:
+	case destination.VerdictExtra, destination.VerdictUnverifiable, verdictKept:
 		return "warn"
 	}
 	return "bad"
@@ -107,6 +107,7 @@ var meanings = map[string]string{
 	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, or the resource changed during the audit",
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
 	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",
+	string(verdictKept):                     "restore --keep holds the resource in an earlier state, whatever the Source has; restore --release ends that",
 	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224, which protect against accidents but not against forgery",
 	"unread":                                "counted as same without reading the file, because its size and time have not changed since it was stored (--quick)",
 }
@@ -147,6 +148,9 @@ func auditSentence(t reportTail) string {
 	says := firstSentence(t, all)
 	if n := t.total(string(destination.VerdictUnverifiable)); n > 0 {
 		says += fmt.Sprintf(" %s could not be verified.", humanize.Comma(n))
+	}
+	if n := t.total(string(verdictKept)); n > 0 {
+		says += fmt.Sprintf(" %s %s kept in an earlier state by restore --keep.", resources(n), isAre(n))
 	}
 	return says
 }

@@ -20,6 +20,7 @@ func TestAuditSentence(t *testing.T) {
 			"not-in-sync", counts{"same": 1, "missing": 1, "different": 1, "error": 1, "extra": 2, "unverifiable": 1},
 			"The mirror is not a true copy of the Source: of 5 resources, 1 is missing in the mirror, 1 is different and 1 is unreadable. 2 more are in the mirror but no longer at the Source. 1 could not be verified.",
 		},
+		{"in-sync", counts{"same": 2, "kept": 1}, "The mirror is a complete and exact copy of all 2 resources of the Source: every byte was read and compared. 1 resource is kept in an earlier state by restore --keep."},
 		{"not-in-sync", counts{"same": 1, "extra": 1}, "The mirror is not a true copy of the Source: 1 resource is in the mirror but no longer at the Source."},
 		{"not-in-sync", counts{}, "It could not be shown that the mirror is a true copy: documents of the Source could not be used."},
 		{"partial", counts{"same": 7}, "No difference was found in 7 resources, but part of the Source could not be compared."},

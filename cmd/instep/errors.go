@@ -19,8 +19,9 @@ import (
 
 const errorsHelp = `Errors shows what failed in a run of sync or audit on the mirror in DIR, grouped by cause, with
 examples and the command to give next. A resource that failed and was fetched later in the same run
-does not count. Errors shows the newest run in which anything failed, or with --last the newest run.
--v names every resource that failed.
+does not count. Errors also shows what a run left open without a failure, such as deletions that it
+withheld. It shows the newest run whose exit code is not 0, or with --last the newest run. -v names
+every resource that failed.
 
 The mirror stores records of its last 100 runs; "instep report" lists them. A first run that
 found no Source is not recorded, because it makes no mirror.`
@@ -44,7 +45,7 @@ func (a *app) errorsCommand() *cobra.Command {
 	fs := cmd.Flags()
 	stateFlag(cmd, &f.state)
 	fs.StringVar(&f.run, "run", "", "show the run with this `NUMBER`, as instep report and instep history --runs list it")
-	fs.BoolVar(&f.last, "last", false, "show the newest run, whether or not anything failed in it")
+	fs.BoolVar(&f.last, "last", false, "show the newest run, also if its exit code is 0")
 	fs.StringVar(&f.cause, "cause", "", "show only what failed for this `CAUSE`, such as not-found")
 	cmd.MarkFlagsMutuallyExclusive("run", "last")
 	return cmd
@@ -77,13 +78,18 @@ func (a *app) errors(dir string, f *errorsFlags) error {
 	}
 	a.tellRun(rec)
 	groups := rec.Groups(f.cause)
+	for i, r := range rec.Rows {
+		if r.Open && f.cause == "" {
+			a.tellNote(rec, &rec.Rows[i])
+		}
+	}
 	failed := int64(0)
 	for _, g := range groups {
 		failed += g.N
 		a.tellGroup(rec, &g)
 	}
 	status := "clean"
-	if failed > 0 || rec.End == nil || rec.End.Error != "" {
+	if failed > 0 || rec.End == nil || rec.End.Error != "" || f.cause == "" && rec.End.ExitCode != 0 {
 		status = "findings"
 	}
 	a.out.end(summary{Status: status, Failed: num(failed)}, fmt.Sprintf("Status: %s (failed=%d)", words[status], failed))

@@ -32,10 +32,13 @@ Given the URL of a site or page, lint finds its Source like sync does, and check
 Description, the Capability Lists, and the first document of every list. A site without a Source
 is an error (exit code 3). A site that blocks programs cannot be checked (exit code 5).
 
-Given the URL of a document, lint checks only this document, but also how it is served, whether
-the Source can be found from its host, which Sitemaps robots.txt names, and whether listed
-resources are served as described: a sample of --sample entries, or --all. --static sends a
-single request.
+Given the URL of a document, lint checks only this document, but also whether the Source can be
+found from its host, and which Sitemaps robots.txt names. --static sends a single request.
+
+For each of these documents lint also checks how it is served, and whether the resources that it
+lists are served as described: a sample of --sample entries, or --all. A line says how many of the
+entries were requested, unless all were. Of a list of more than 512 KiB at a site lint checks only
+the beginning, and requests no resources.
 
 Lint applies the rules of version 1.1. With --profile auto it applies to each document the rules
 of that document's own version. With --profile ore-alpha it checks how pages, feeds, Sitemaps

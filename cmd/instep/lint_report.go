@@ -83,6 +83,7 @@ func documentOf(d lint.Document) *documentRecord {
 	}
 	if d.Complete && !hasNoEntries(d.Kind) && d.Profile != lint.ProfileORE {
 		r.Entries, r.Root = num(int64(d.Entries)), rootName(d.Root)
+		r.Requested = positive(int64(d.Requested))
 	}
 	return r
 }

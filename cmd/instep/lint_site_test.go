@@ -92,7 +92,7 @@ func TestLintOfASiteReadsTheHeadOfALongList(t *testing.T) {
 	}
 	h.site(urlset(resourceList, entries.String()))
 	code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
-	if code != exitOK || !strings.Contains(stdout, "entries at its beginning; the rest of the document was not checked: OK") {
+	if code != exitOK || !strings.Contains(stdout, "entries at its beginning; the rest of the document and the listed resources were not checked: OK") {
 		t.Errorf("exit code %d, want 0 and that only the beginning was checked\n%s%s", code, stdout, stderr)
 	}
 }

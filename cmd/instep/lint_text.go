@@ -121,9 +121,11 @@ func describe(d lint.Document) string {
 	text := kind + ", " + english.Plural(d.Entries, "entry", "entries")
 	switch {
 	case d.Head:
-		text += " at its beginning; the rest of the document was not checked"
+		text += " at its beginning; the rest of the document and the listed resources were not checked"
 	case !d.Complete:
 		text += ", not read to its end"
+	case d.Requested < d.Existing:
+		text += fmt.Sprintf(", %d of them requested (--all: every one)", d.Requested)
 	}
 	return text
 }

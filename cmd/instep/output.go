@@ -79,6 +79,8 @@ type summary struct {
 	Unverified   *int64           `json:"unverified,omitempty"`
 	Maps         *int64           `json:"maps,omitempty"`
 	Findings     *int64           `json:"findings,omitempty"`
+
+	KeptResources *int64 `json:"kept_resources,omitempty"` // by restore --keep
 }
 
 type patchCounts struct {

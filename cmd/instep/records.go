@@ -110,6 +110,7 @@ type documentRecord struct {
 	Capability string `json:"capability,omitempty"`
 	Dialect    string `json:"dialect,omitempty"`
 	Entries    *int64 `json:"entries,omitempty"`
+	Requested  *int64 `json:"requested,omitempty"`
 	At         string `json:"at,omitempty"`
 	Completed  string `json:"completed,omitempty"`
 	From       string `json:"from,omitempty"`

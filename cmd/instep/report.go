@@ -135,7 +135,7 @@ func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	if len(details) > 0 {
 		a.tellDetails(details[0])
 	}
-	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with failures=%d)", words[status], len(shown), n))
+	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with problems=%d)", words[status], len(shown), n))
 }
 
 func (a *app) tellDetails(rec *runs.Record) {
@@ -154,12 +154,27 @@ func (a *app) tellDetails(rec *runs.Record) {
 		case runs.Set:
 			a.out.line("  %s: %s", printable(r.Set), printable(modeText(r.Mode, r.Message)))
 		case runs.Note:
-			a.out.record(&warningRecord{RunID: runText(rec.ID), Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
-			a.out.line("  tolerated: %s", printable(r.Message))
+			a.tellNote(rec, &r)
 		}
 	}
 	for _, g := range rec.Groups("") {
 		a.tellGroup(rec, &g)
+	}
+}
+
+func (a *app) tellNote(rec *runs.Record, r *runs.Row) {
+	a.out.record(&warningRecord{RunID: runText(rec.ID), Set: r.Set, Quirk: r.Quirk, Message: message(r), Hint: r.Hint})
+	if !r.Open {
+		a.out.line("  tolerated: %s", printable(r.Message))
+		return
+	}
+	text := r.Message
+	if r.Set != "" {
+		text = r.Set + ": " + text
+	}
+	a.out.line("  left open: %s", printable(text))
+	if r.Hint != "" {
+		a.out.line("  hint: %s", printable(r.Hint))
 	}
 }
 

@@ -79,7 +79,7 @@ func countsForPeople(counts map[string]int64) string {
 	var parts []string
 	for _, name := range []string{
 		"same", "created", "updated", "deleted", "missing", "extra", "different", "unverifiable", "errors", "failed", "withheld", "gaps",
-		"weak", "unverified", "unread", "repaired",
+		"weak", "unverified", "unread", "repaired", "kept",
 	} {
 		if n := counts[name]; n != 0 {
 			parts = append(parts, humanize.Comma(n)+" "+name)

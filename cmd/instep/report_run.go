@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"instep/destination"
 	"instep/internal/runs"
 	"instep/mirror"
 )
@@ -64,21 +65,22 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 }
 
-func (l *runLog) addNotes(t *totals) {
-	for skip, n := range sortedByName(t.Skipped) {
-		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, string(skip))})
+func (l *runLog) addSkips(skipped map[string]int64) {
+	for name, n := range sortedByName(skipped) {
+		skip := destination.Skip(name)
+		missed := destination.Missed(map[destination.Skip]int64{skip: n}) > 0
+		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, name), Hint: skipHints[skip], Open: missed})
 	}
-	for origin, n := range sortedByName(t.Origins) {
-		l.Add(runs.Row{Kind: runs.Note, Message: leftOutOrigin(n, origin), Hint: "--allow-origin " + origin})
-	}
-	for _, w := range t.Withheld {
-		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %s", counted(w.N, "deletion")), Hint: w.Hash})
-	}
-	for _, n := range t.Gaps {
-		l.Gap(n.Set, n.Text)
+}
+
+// addNotes records what a sync left open, with the messages and hints that it prints.
+func (s *syncer) addNotes(log *runLog, t *totals) {
+	log.addSkips(stringKeys(t.Skipped))
+	for _, w := range s.leftOpen(t) {
+		log.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: w.Message, Hint: w.Hint, Open: true})
 	}
 	for _, err := range t.Partial {
-		l.Partial("", err)
+		log.Partial("", err)
 	}
 }
 
@@ -97,7 +99,7 @@ func (s *summary) counts() map[string]int64 {
 	for name, n := range map[string]*int64{
 		"same": s.Same, "created": s.Created, "updated": s.Updated, "deleted": s.Deleted, "failed": s.Failed, "withheld": s.Withheld, "gaps": s.Gaps,
 		"missing": s.Missing, "extra": s.Extra, "different": s.Different, "unverifiable": s.Unverifiable, "errors": s.Errors,
-		"weak": s.Weak, "unverified": s.Unverified, "unread": s.Unread, "repaired": s.Repaired, "bytes": s.Bytes, "requests": s.Requests,
+		"weak": s.Weak, "unverified": s.Unverified, "unread": s.Unread, "repaired": s.Repaired, "kept": s.KeptResources, "bytes": s.Bytes, "requests": s.Requests,
 	} {
 		if n != nil {
 			m[name] = *n

@@ -262,7 +262,7 @@ func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err er
 	if more := t.Failed - int64(len(t.Failures)); more > 0 {
 		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
-	log.addNotes(t)
+	s.addNotes(log, t)
 	s.explainTotals(t)
 	s.explainState(t)
 	status := t.Status()
@@ -292,19 +292,32 @@ func (s *syncer) explainTotals(t *totals) {
 	for skip, n := range sortedByName(t.Skipped) {
 		out.warn(warningRecord{Message: leftAlone(n, string(skip)), Hint: skipHints[skip]})
 	}
-	for origin, n := range sortedByName(t.Origins) {
-		out.warn(warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
-	}
 	for _, err := range t.Partial {
 		out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
 	}
+	for _, w := range s.leftOpen(t) {
+		out.warn(w)
+	}
+	for _, o := range t.Orphans {
+		if o.Forget {
+			out.say("%s: the set is forgotten, its files stay (%s)", o.Set, counted(o.Members, "resource"))
+		}
+	}
+}
+
+// leftOpen returns a warning for each reason, other than a failure, for which the exit code of
+// the run is not 0.
+func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
+	for origin, n := range sortedByName(t.Origins) {
+		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
+	}
 	for _, w := range t.Withheld {
-		out.warn(warningRecord{
+		all = append(all, warningRecord{
 			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approvalCommand(w.Hash)),
 			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
-	s.explainTrust(t)
+	return append(all, s.distrusted(t)...)
 }
 
 func leftAlone(n int64, reason string) string {

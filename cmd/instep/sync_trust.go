@@ -26,10 +26,10 @@ func registerAcceptGap(cmd *cobra.Command, acceptGap *bool) {
 	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept the state of a Resource List, if the changes after it are unknown")
 }
 
-func (s *syncer) explainTrust(t *totals) {
-	out := s.a.out
+// distrusted returns the part of leftOpen that is about the trust in the Source.
+func (s *syncer) distrusted(t *totals) (all []warningRecord) {
 	for _, n := range t.RolledBack {
-		out.warn(warningRecord{
+		all = append(all, warningRecord{
 			Set:     n.Set,
 			Message: "the Source shows an older state than before, so nothing was changed back to that state: " + n.Text,
 			Hint:    "if the Source was restored and that state is right, give the same command once with --accept-rollback",
@@ -37,22 +37,22 @@ func (s *syncer) explainTrust(t *totals) {
 	}
 	for _, o := range t.Orphans {
 		if o.Forget {
-			out.say("%s: the set is forgotten, its files stay (%s)", o.Set, counted(o.Members, "resource"))
 			continue
 		}
-		out.warn(warningRecord{
+		all = append(all, warningRecord{
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
 			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approvalCommand(o.Hash)),
 		})
 	}
 	for _, n := range t.Gaps {
-		out.warn(warningRecord{
+		all = append(all, warningRecord{
 			Set: n.Set, Message: n.Text, Gap: n.Text,
 			Hint: "the next Resource List of the Source includes the unknown changes; until then add --accept-gap to accept that they are unknown, and --remember to accept it in later runs too",
 		})
 	}
 	for _, n := range t.Frozen {
-		out.warn(warningRecord{Set: n.Set, Message: n.Text, Hint: "does the Source still publish? --max-age sets how old its newest change may be"})
+		all = append(all, warningRecord{Set: n.Set, Message: n.Text, Hint: "does the Source still publish? --max-age sets how old its newest change may be"})
 	}
+	return all
 }

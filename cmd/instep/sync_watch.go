@@ -130,7 +130,7 @@ func (f *follower) reportRound(_ context.Context, rep *destination.Report, err e
 	if err != nil {
 		log.EndedBy(err)
 	}
-	log.addNotes(t)
+	f.addNotes(log, t)
 	f.a.out.last = t.summary(t.Status(), &f.net, f.a.now().Sub(f.begin), t.ExitCode())
 	if did := t.Created + t.Updated + t.Deleted + t.Failed; did > 0 || err != nil {
 		f.a.out.record(&statusRecord{

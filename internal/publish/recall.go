@@ -3,8 +3,12 @@ package publish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
+	"instep/internal/catalog"
 	"instep/source"
 )
 
@@ -28,7 +32,7 @@ type policyRecord struct {
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
-		text, ok, err := s.facts.Setting(ctx, policySetting+set.Name)
+		text, ok, err := s.lastPolicy(ctx, set.Name)
 		if err != nil {
 			return err
 		}
@@ -55,4 +59,21 @@ func (s *Session) recall(ctx context.Context) error {
 		set.Policy.About = s.site.About
 	}
 	return nil
+}
+
+// lastPolicy returns the policyRecord of the last publication of a set as JSON. If nothing was
+// published since the publication moved to another base URL, this is the last one before the move.
+func (s *Session) lastPolicy(ctx context.Context, set string) (text string, ok bool, err error) {
+	if text, ok, err = s.facts.Setting(ctx, policySetting+set); ok || err != nil {
+		return text, ok, err
+	}
+	moved, err := catalog.OpenReadOnly(ctx, filepath.Join(s.site.State, catalogName+movedSuffix), "", s.site.Now)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, catalog.ErrOlderSchema) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("reading the state of the publication before it was moved: %w", err)
+	}
+	defer func() { err = errors.Join(err, moved.Close()) }()
+	return moved.Facts.Setting(ctx, policySetting+set)
 }

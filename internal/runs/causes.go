@@ -9,9 +9,11 @@ import (
 	"instep/internal/webpage"
 )
 
-// Troubled reports whether anything failed in the run, whether an error ended it early, or
-// whether it did not end at all.
-func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.End.Error != "" }
+// Troubled reports whether anything failed in the run, whether its exit code is not 0, or whether
+// it did not end at all.
+func (r *Record) Troubled() bool {
+	return r.End == nil || r.Failures() > 0 || r.End.Error != "" || r.End.ExitCode != 0
+}
 
 // Group contains the failures of a run with the same cause.
 type Group struct {

@@ -231,7 +231,7 @@ func flagFor(err error) string {
 
 // Gap adds a note that some changes of a set are unknown.
 func (l *Log) Gap(set, text string) {
-	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap"})
+	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap", Open: true})
 }
 
 // Partial adds a failure: the documents of a set could be used only in part, or not at all.

@@ -68,6 +68,7 @@ type Row struct {
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	Open    bool   `json:"open,omitempty"` // only in a row of kind Note: one of the reasons for which the exit code of the run is not 0
 }
 
 // failure identifies a failed resource.
@@ -116,7 +117,7 @@ func (t *Tally) count(row *Row) (keep bool) {
 		t.Sets++
 		keep = t.Sets <= maxSets
 	case Note:
-		keep = sum(t.Quirks) < maxNotes && t.Quirks[row.Quirk] < maxOfQuirk
+		keep = sum(t.Quirks) < maxNotes && (row.Open || t.Quirks[row.Quirk] < maxOfQuirk)
 		t.Quirks = AddCounts(t.Quirks, map[int]int64{row.Quirk: 1})
 	case Failure:
 		keep = t.Failures() < maxFailures

@@ -42,7 +42,7 @@ func (l *Linter) checkAnswer(ctx context.Context, uri string, c content, answer 
 		if err != nil || answer == nil || l.Sample == 0 || d.Capability == "" {
 			return d, err
 		}
-		if err := l.liveChecks().Document(ctx, d, *answer, c.open); err != nil {
+		if err := l.liveChecks().Document(ctx, &d, *answer, c.open); err != nil {
 			return d, err
 		}
 		return d, l.liveChecks().Source(ctx, *answer, d)

@@ -137,7 +137,8 @@ func (l *Linter) checkSiteDocument(ctx context.Context, d siteDoc) error {
 		if err != nil || doc.Capability == "" {
 			return doc, err
 		}
-		return doc, l.liveChecks().Document(ctx, doc, a, c.open)
+		err = l.liveChecks().Document(ctx, &doc, a, c.open)
+		return doc, err
 	})
 }
 
