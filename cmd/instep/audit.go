@@ -269,7 +269,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		w := warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so the set was not compared (%s)", counted(o.Members, "resource"))}
+		w := warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers the set %s, so it was not compared (%s)", o.Set, counted(o.Members, "resource"))}
 		a.out.warn(w)
 		log.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: w.Message, Open: true})
 	}

@@ -23,8 +23,9 @@ does not count. Errors also shows what a run left open without a failure, such a
 withheld. It shows the newest run whose exit code is not 0, or with --last the newest run. -v names
 every resource that failed.
 
-The mirror stores records of its last 100 runs; "instep report" lists them. A first run that
-found no Source is not recorded, because it makes no mirror.`
+The mirror stores 100 records of runs; "instep report" lists them. Runs in a row that found nothing
+new share one record. A first run that found no Source is not recorded, because it makes no
+mirror.`
 
 type errorsFlags struct {
 	state, run, cause string
@@ -127,9 +128,17 @@ func (a *app) tellRun(rec *runs.Record) {
 func runLine(rec *runs.Record) string {
 	status := "UNFINISHED (the run is still going on, or was killed)"
 	if rec.End != nil {
-		status = fmt.Sprintf("%s, exit code %d", words[rec.End.Status], rec.End.ExitCode)
+		status = fmt.Sprintf("%s, exit code %d%s", words[rec.End.Status], rec.End.ExitCode, alike(rec))
 	}
 	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
+}
+
+// alike counts the idle runs whose records the record has replaced.
+func alike(rec *runs.Record) string {
+	if rec.End == nil || rec.End.Alike == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d like it since %s)", rec.End.Alike, rec.End.Since.UTC().Format(time.RFC3339))
 }
 
 func commandOf(rec *runs.Record, flags ...string) []string {

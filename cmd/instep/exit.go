@@ -137,9 +137,9 @@ var causes = []cause{
 	{exitFailed, ofType[*harvest.UncoveredError]("the Source must offer a list or dump of that moment or earlier, and all changes since then; a Source that publishes archives (instep publish --archive) keeps offering them")},
 	{exitFailed, ofType[*unknownPastError]("give a later moment; instep sync --keep-versions sets how long earlier states are kept")},
 	{exitFailed, sentinel(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
-	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
+	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the recorded runs; of runs in a row that found nothing new, only the last has a record, which counts the others")},
 	{exitUsage, sentinel(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
-	{exitGuard, ofType[*mirror.WrongSourceError]("mirror another Source into another directory")},
+	{exitGuard, ofType[*mirror.WrongSourceError]("mirror it into another directory; if the Source of this mirror has moved there: " + movedSource)},
 	{exitTransfer, sentinel(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
 	{exitTime, sentinel(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
 	{exitTemporary, sentinel(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
@@ -156,6 +156,9 @@ var causes = []cause{
 	{exitFailed, sentinel(catalog.ErrDamaged, "restore the catalog from a backup; if a mirror has no backup, sync with --adopt: "+notAgain)},
 	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
+
+// movedSource is the way to go on with a mirror after its Source has moved to another address.
+const movedSource = "first copy the files of the mirror, without .instep, into that directory, and add --adopt: verified files are not fetched again"
 
 const notAgain = "verified files that exist already are not fetched again"
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"instep/destination"
+	"instep/discover"
 	"instep/internal/catalog"
 	"instep/mirror"
 )
@@ -44,6 +45,22 @@ func (s *syncer) mend(err error) error {
 		return err
 	}
 	return &hintedError{err, hint}
+}
+
+// mendMoved adds a hint to the error that the Source of an existing mirror leads to another origin:
+// the way to go on at the new address without fetching everything again.
+func mendMoved(ctx context.Context, m *mirror.Mirror, err error) error {
+	de, ok := errors.AsType[*discover.Error](err)
+	if bound, read := m.Bound(ctx); !ok || !bound || read != nil {
+		return err
+	}
+	if _, failed := requestSentence(de); failed {
+		return err
+	}
+	if _, foreign := leadsAway(de); foreign == nil {
+		return err
+	}
+	return &hintedError{err, "if the Source of this mirror has moved there, give that URL and another directory: " + movedSource}
 }
 
 func (s *syncer) adoptCommand(state string) string {

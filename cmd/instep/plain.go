@@ -54,6 +54,23 @@ func sourceSentence(err error) (sentence, bool) {
 	if !ok || len(de.Tried) == 0 {
 		return sentence{}, false
 	}
+	if told, ok := requestSentence(de); ok {
+		return told, true
+	}
+	if a, foreign := leadsAway(de); foreign != nil {
+		return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "give that URL, or follow the link with --allow-origin " + foreign.Origin}, true
+	}
+	if broken := de.Broken(); broken != "" {
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(de.Tried[len(de.Tried)-1].Err)), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
+	}
+	if _, parsed := fetch.Parse(de.Given); parsed != nil {
+		return passwordSentence(parsed)
+	}
+	return sentence{de.Summary(), "if the site has a Source Description or Capability List elsewhere, give the URL of that document"}, true
+}
+
+// requestSentence recognises that no Source was found because a request failed.
+func requestSentence(de *discover.Error) (sentence, bool) {
 	culprits := []discover.Attempt{de.Tried[len(de.Tried)-1]}
 	if i := slices.IndexFunc(de.Tried, func(a discover.Attempt) bool { return a.Way == discover.WayDocument }); i >= 0 {
 		culprits = append(culprits, de.Tried[i])
@@ -67,18 +84,17 @@ func sourceSentence(err error) (sentence, bool) {
 			return told, true
 		}
 	}
+	return sentence{}, false
+}
+
+// leadsAway returns the first attempt that led to another origin; nil if there is none.
+func leadsAway(de *discover.Error) (a discover.Attempt, foreign *discover.ForeignError) {
 	for _, a := range de.Tried {
 		if foreign, ok := errors.AsType[*discover.ForeignError](a.Err); ok {
-			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "give that URL, or follow the link with --allow-origin " + foreign.Origin}, true
+			return a, foreign
 		}
 	}
-	if broken := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
-	}
-	if _, parsed := fetch.Parse(de.Given); parsed != nil {
-		return passwordSentence(parsed)
-	}
-	return sentence{de.Summary(), "if the site has a Source Description or Capability List elsewhere, give the URL of that document"}, true
+	return a, nil
 }
 
 // passwordSentence recognises a URL with a password, which other users can see in the list of
@@ -115,7 +131,7 @@ func fetchSentence(err error) (sentence, bool) {
 	case fe.Kind == fetch.Denied && fe.Status == 401 && fe.Authorized:
 		return sentence{fmt.Sprintf("%s refuses the login that was sent (401)", fe.URL), "is the login for " + host + " right in your netrc file, --bearer-file, --header-file, --cert or $" + envBearer + "?"}, true
 	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
-		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
+		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE (sync --remember keeps that for later runs on a mirror)"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
 	case fe.Kind == fetch.Temporary && fe.Op == "read": // the connection failed during the transfer of the body

@@ -109,7 +109,7 @@ func (a *app) showAction(act destination.Action, withheld bool) {
 		return
 	}
 	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adoptedPath(act), Bytes: optional(act.Want.Length.Int64()), Unapproved: withheld})
-	line := changeMark(act.Change) + " " + printable(act.Want.URI)
+	line := changeMark(act.Change) + " " + readableURI(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"
 	}

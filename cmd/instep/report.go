@@ -16,8 +16,9 @@ import (
 
 const reportHelp = `Report shows the settings of the mirror in DIR, and the last runs of sync, audit, undo and
 restore on it, newest first: what each run did, what it tolerated, what failed and why, and how
-it ended. --run shows everything recorded about one run. The HTML report is one page without
-external files, and can be printed.`
+it ended. Runs in a row that found nothing new share one line, with their number. --run shows
+everything recorded about one run. The HTML report is one page without external files, and can
+be printed.`
 
 type reportFlags struct{ state, run, format, out string }
 

@@ -26,7 +26,7 @@ type runView struct {
 func viewOf(rec *runs.Record) runView {
 	v := runView{Record: rec, Line: shellLine(commandOf(rec, rec.Options...)...), Status: "UNFINISHED", Tone: "warn"}
 	if rec.End != nil {
-		v.Status, v.Tone, v.Counts = words[rec.End.Status], statusClass(rec.End.Status), countsForPeople(rec.End.Counts)
+		v.Status, v.Tone, v.Counts = words[rec.End.Status], statusClass(rec.End.Status), countsForPeople(rec.End.Counts)+alike(rec)
 	}
 	for _, r := range rec.Rows {
 		switch r.Kind {

@@ -147,6 +147,8 @@ type reportRecord struct {
 	Begun    string           `json:"begun"`
 	Ended    string           `json:"ended,omitempty"`
 	Finished bool             `json:"finished"`
+	Alike    int64            `json:"alike,omitempty"`
+	Since    string           `json:"since,omitempty"`
 	Status   string           `json:"status,omitempty"`
 	ExitCode *int             `json:"exit_code,omitempty"`
 	Message  string           `json:"message,omitempty"`
@@ -175,6 +177,9 @@ func recordOf(rec *runs.Record) *reportRecord {
 		r.Message, r.Hint, r.Counts = e.Error, e.Hint, e.Counts
 		if e.Changed {
 			r.Run = rec.ID
+		}
+		if r.Alike = e.Alike; e.Alike > 0 {
+			r.Since = e.Since.UTC().Format(time.RFC3339Nano)
 		}
 	}
 	return r

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -259,7 +260,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 		rec.Via = "local"
 	}
 	r.a.out.record(&rec)
-	r.a.out.line("%s %s", changeMark(change), printable(step.URI))
+	r.a.out.line("%s %s", changeMark(change), printable(cmp.Or(step.Path, step.URI)))
 }
 
 type reverting struct {
@@ -307,7 +308,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 	if run != 0 {
 		after = fmt.Sprintf("   to undo this: instep undo %s %d", how.dir, run)
 		if !how.keep && r.created+r.updated+r.deleted+r.released > r.again {
-			a.out.say("The next sync brings back the Source's state.")
+			a.out.say("The next sync brings back the Source's state; restore --keep keeps an earlier one.")
 		}
 		if !how.keep && r.again > 0 {
 			a.out.say("%s kept again, as by restore --keep; restore --release ends that", counted(r.again, "resource"))

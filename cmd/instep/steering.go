@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -43,6 +45,19 @@ func printable(s string) string {
 		return s
 	}
 	return string(appendEscaped(nil, s, steers))
+}
+
+var encodedRunes = regexp.MustCompile(`(%[89A-Fa-f][0-9A-Fa-f])+`)
+
+// readableURI is printable for a URI, and also decodes what is not ASCII, as RFC 3987 §3.2 does.
+// Other characters, such as %20 and %2F, stay encoded, so that different URIs look different.
+func readableURI(uri string) string {
+	return printable(encodedRunes.ReplaceAllStringFunc(uri, func(encoded string) string {
+		if text, err := url.PathUnescape(encoded); err == nil && utf8.ValidString(text) {
+			return text
+		}
+		return encoded
+	}))
 }
 
 func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {

@@ -18,6 +18,20 @@ var steering = []rune{
 	0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2066, 0x2067, 0x2068, 0x2069, 0xfeff, 0xfff9, 0xe0001,
 }
 
+// TestURIsAreReadable: letters are shown, and what would make two URIs look alike is not.
+func TestURIsAreReadable(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://example.org/%C3%96l%20auf%2FHolz%25.jpg": "https://example.org/Öl%20auf%2FHolz%25.jpg",
+		"https://example.org/%E6%97%A5?q=%c3%a9#":         "https://example.org/日?q=é#",
+		"https://example.org/%FF%80.txt":                  "https://example.org/%FF%80.txt",
+		"https://example.org/%E2%80%AEgnp.exe":            `https://example.org/\u202egnp.exe`,
+	} {
+		if got := readableURI(in); got != want {
+			t.Errorf("%s is shown as %s, want %s", in, got, want)
+		}
+	}
+}
+
 // TestWhatSteersIsEscaped: in text as in JSON the rune is seen, and has no effect.
 func TestWhatSteersIsEscaped(t *testing.T) {
 	for _, r := range steering {

@@ -235,7 +235,7 @@ func (a *app) change(act destination.Action, n int64) {
 	}
 	a.out.record(&r)
 	if a.out.verbose {
-		a.out.line("%s %s", changeMark(act.Change), printable(act.Want.URI))
+		a.out.line("%s %s", changeMark(act.Change), readableURI(act.Want.URI))
 	}
 }
 

@@ -173,11 +173,14 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	plan, err := d.Plan(ctx)
 	if err != nil {
-		return pulse, err
+		return pulse, mendMoved(ctx, m, err)
 	}
 	defer plan.Close()
 	pulse = plan.Pulse()
 	if f.dryRun {
+		if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil { // refuses another Source; a read-only mirror records nothing
+			return pulse, err
+		}
 		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), s.showPlan(ctx, m, plan))
 	}
 	if !m.Exists() {

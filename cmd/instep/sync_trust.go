@@ -39,10 +39,13 @@ func (s *syncer) distrusted(t *totals) (all []warningRecord) {
 		if o.Forget {
 			continue
 		}
+		hint := fmt.Sprintf("if the set is gone for good: %s, then sync again", s.approvalCommand(o.Hash))
+		if len(s.f.allowOrigin) == 0 {
+			hint += "; if it has moved to another host, allow that host with --allow-origin"
+		}
 		all = append(all, warningRecord{
-			Set:     o.Set,
-			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
-			Hint:    fmt.Sprintf("if the set is gone for good: %s, then sync again; if the set has moved to another host, allow that host with --allow-origin", s.approvalCommand(o.Hash)),
+			Set: o.Set, Hint: hint,
+			Message: fmt.Sprintf("the Source no longer offers the set %s; its files stay as they are (%s)", o.Set, counted(o.Members, "resource")),
 		})
 	}
 	for _, n := range t.Gaps {

@@ -272,14 +272,16 @@ func (l *Log) End(o Outcome) error {
 	o.Changed = l.changed
 	o.Idle = l.isIdle(&o)
 	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
-	l.write("end", End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally})
+	end := End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally}
+	replaced, err := l.countIdle(&end)
+	l.write("end", end)
 	if l.err == nil {
 		l.err = l.file.Sync()
 	}
-	if l.err == nil && o.Idle {
-		l.err = l.replaceIdle()
+	if l.err == nil && replaced != 0 {
+		err = l.root.Remove(recordFile(replaced))
 	}
-	if err := errors.Join(l.err, l.close()); err != nil {
+	if err := errors.Join(l.err, err, l.close()); err != nil {
 		return fmt.Errorf("complete the record of run %d: %w", l.run.ID, err)
 	}
 	return nil
@@ -291,20 +293,28 @@ func (l *Log) isIdle(o *Outcome) bool {
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// replaceIdle removes the record of the previous run if that run was idle too. Otherwise many
-// idle runs would displace the records of other runs.
-func (l *Log) replaceIdle() error {
+// countIdle returns the number of the previous run if both runs are idle, and else 0. It counts
+// that run in end, whose record replaces that of the previous run. Otherwise many idle runs would
+// displace the records of other runs.
+func (l *Log) countIdle(end *End) (int64, error) {
+	if !end.Idle {
+		return 0, nil
+	}
 	all, err := runIDs(l.root)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	i := slices.Index(all, l.run.ID)
 	if i < 0 || i+1 == len(all) {
-		return nil
+		return 0, nil
 	}
 	previous, err := readEdges(l.root, all[i+1])
 	if err != nil || previous.End == nil || !previous.End.Idle || previous.Command != l.run.Command {
-		return err
+		return 0, err
 	}
-	return l.root.Remove(recordFile(previous.ID))
+	end.Alike, end.Since = previous.End.Alike+1, previous.Begun
+	if previous.End.Alike > 0 {
+		end.Since = previous.End.Since
+	}
+	return previous.ID, nil
 }

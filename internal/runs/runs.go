@@ -4,7 +4,8 @@
 // before the run does anything, and the last line when the run ends. So the record of a killed
 // run has no end.
 //
-// Only the newest records are kept. A record has a limited number of rows, and counts those that
+// Only the newest records are kept. The record of a run that had nothing to do replaces that of
+// such a run just before it, and counts it. A record has a limited number of rows, and counts those that
 // it leaves out.
 package runs
 
@@ -139,6 +140,8 @@ func (t *Tally) uncount(cause string, n int64) {
 // End is the last line of a record.
 type End struct {
 	Ended time.Time `json:"ended"`
+	Alike int64     `json:"alike,omitempty"` // number of idle runs just before this one, whose records this one has replaced
+	Since time.Time `json:"since,omitzero"`  // when the first of these runs began
 	Outcome
 	Tally
 }

@@ -238,9 +238,12 @@ func TestIdleRunsLeaveOneRecord(t *testing.T) {
 	}
 	var got []string
 	for _, r := range list(t, state) {
-		got = append(got, fmt.Sprintf("%d %s %t", r.ID, r.Command, r.End.Idle))
+		got = append(got, fmt.Sprintf("%d %s %t %d", r.ID, r.Command, r.End.Idle, r.End.Alike))
+		if first := t0.Add(3 * time.Second); r.End.Alike > 0 && !r.End.Since.Equal(first) {
+			t.Errorf("run %d is like others since %v, want the beginning of the first of them, %v", r.ID, r.End.Since, first)
+		}
 	}
-	want := []string{"9 sync true", "8 sync false", "7 sync true", "6 audit false", "5 sync true", "2 sync false", "1 sync true"}
+	want := []string{"9 sync true 0", "8 sync false 0", "7 sync true 0", "6 audit false 0", "5 sync true 2", "2 sync false 0", "1 sync true 0"}
 	if d := cmp.Diff(got, want); d != "" {
 		t.Errorf("runs that are kept (-got +want):\n%s", d)
 	}
