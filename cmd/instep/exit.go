@@ -139,7 +139,7 @@ var causes = []cause{
 	{exitFailed, sentinel(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the recorded runs; of runs in a row that found nothing new, only the last has a record, which counts the others")},
 	{exitUsage, sentinel(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
-	{exitGuard, ofType[*mirror.WrongSourceError]("mirror it into another directory; if the Source of this mirror has moved there: " + movedSource)},
+	{exitGuard, ofType[*mirror.WrongSourceError]("mirror it into another directory; if the Source has moved there: " + movedSource)},
 	{exitTransfer, sentinel(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
 	{exitTime, sentinel(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
 	{exitTemporary, sentinel(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
@@ -158,7 +158,7 @@ var causes = []cause{
 }
 
 // movedSource is the way to go on with a mirror after its Source has moved to another address.
-const movedSource = "first copy the files of the mirror, without .instep, into that directory, and add --adopt: verified files are not fetched again"
+const movedSource = "first copy the files of the mirror, without .instep, into that directory, and add --adopt, so that they are not fetched again"
 
 const notAgain = "verified files that exist already are not fetched again"
 

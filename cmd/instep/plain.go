@@ -131,7 +131,7 @@ func fetchSentence(err error) (sentence, bool) {
 	case fe.Kind == fetch.Denied && fe.Status == 401 && fe.Authorized:
 		return sentence{fmt.Sprintf("%s refuses the login that was sent (401)", fe.URL), "is the login for " + host + " right in your netrc file, --bearer-file, --header-file, --cert or $" + envBearer + "?"}, true
 	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
-		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE (sync --remember keeps that for later runs on a mirror)"}, true
+		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login: --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
 	case fe.Kind == fetch.Temporary && fe.Op == "read": // the connection failed during the transfer of the body
