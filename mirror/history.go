@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"instep/blob"
 	"instep/destination"
@@ -135,14 +136,18 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 	}
 }
 
-// Find returns the URI of the resource with the given name: its URI, or a path that it
-// has or had in the mirror. It returns ErrNoVersion if no resource has the path.
+// Find returns the URI of the resource with the given name: its URI, in which characters that
+// are not ASCII need not be percent-encoded, or a path that it has or had in the mirror. It
+// returns ErrNoVersion if no resource has the path.
 func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
 		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
 	}
 	if strings.Contains(name, "://") {
-		return name, nil
+		for _, err := range m.History(ctx, name) {
+			return name, err
+		}
+		return encodeIRI(name), nil
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
 		name = below // name is a path that begins with the directory of the mirror, as a shell completes it
@@ -153,6 +158,19 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		err = fmt.Errorf("%w: no resource has the path %q", ErrNoVersion, name)
 	}
 	return uri, err
+}
+
+// encodeIRI encodes the characters of a URI that are not ASCII, as RFC 3987 §3.1 does.
+func encodeIRI(iri string) string {
+	var uri strings.Builder
+	for _, c := range []byte(iri) {
+		if c < utf8.RuneSelf {
+			uri.WriteByte(c)
+		} else {
+			fmt.Fprintf(&uri, "%%%02X", c)
+		}
+	}
+	return uri.String()
 }
 
 // History yields the states of a resource: first the present one in each set, then those

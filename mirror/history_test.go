@@ -160,6 +160,17 @@ func TestEveryStateThatEndedIsKept(t *testing.T) {
 	}
 }
 
+// A URI can be given as messages show it, even if the Source itself does not encode it.
+func TestFindAcceptsCharactersThatAreNotEncoded(t *testing.T) {
+	p := openPast(t)
+	p.do(all(stated("%C3%96l", "oil", "2026-01-01", noon), stated("Käse", "cheese", "2026-01-01", noon)))
+	for given, want := range map[string]string{"Öl": "%C3%96l", "%C3%96l": "%C3%96l", "Käse": "Käse"} {
+		if uri, err := p.Find(t.Context(), home+"/"+given); uri != home+"/"+want || err != nil {
+			t.Errorf("Find of %q: got %q, %v", given, uri, err)
+		}
+	}
+}
+
 // What fails on its way leaves no trace among the states, and keeps that of the bytes
 // which are held.
 func TestWhatIsDueHasNotChangedYet(t *testing.T) {
