@@ -217,6 +217,7 @@ type linter struct {
 	counts    [lint.Error + 1]int64 // the number of findings, by level
 	unchecked int64                 // the number of URIs in the present document that were not checked
 	unreached bool                  // at least one document could not be reached, but may be reachable later
+	site      string                // the site of the last document if that is found by its well-known URI; else ""
 }
 
 func (l *linter) finding(f lint.Finding) {
@@ -242,8 +243,14 @@ func (l *linter) Document(d lint.Document) error {
 	if more := l.unchecked - maxFindings; more > 0 && !l.a.out.verbose && !l.a.out.json {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("not checked: %s more in %s", humanize.Comma(more), d.URI), Hint: "-v names all"})
 	}
+	l.site, _ = strings.CutSuffix(d.URI, wellKnown)
+	if l.site == d.URI || !inputs.IsURL(d.URI) {
+		l.site = ""
+	}
 	return l.lintReporter.Document(d)
 }
+
+const wellKnown = ".well-known/resourcesync"
 
 // Note prints a remark about an input.
 func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
@@ -309,6 +316,9 @@ func (l *linter) end() error {
 	}
 	line := fmt.Sprintf("Status: %s (documents=%s, errors=%s, warnings=%s, infos=%s, failed=%s)", words[s.Status],
 		humanize.Comma(l.inputs.Checked), humanize.Comma(l.counts[lint.Error]), humanize.Comma(l.counts[lint.Warning]), humanize.Comma(l.counts[lint.Info]), humanize.Comma(l.inputs.Failed))
+	if l.inputs.Checked == 1 && l.site != "" {
+		l.a.out.say("Only this document was checked; the whole Source: instep lint %s", shellLine(l.site))
+	}
 	return l.lintReporter.end(s, line)
 }
 
