@@ -42,6 +42,6 @@ func (a *app) approve(ctx context.Context, dir, state, hash string) (err error) 
 		return err
 	}
 	a.out.say("%s", what)
-	a.out.end(summary{Status: "clean", Plan: hash}, fmt.Sprintf("The deletions are approved until %s, and the next sync makes them.", until.Local().Format(time.DateTime)))
+	a.out.end(summary{Status: "clean", Plan: hash}, fmt.Sprintf("The deletions are approved until %s, and the next sync makes them.", until.UTC().Format(time.RFC3339)))
 	return nil
 }

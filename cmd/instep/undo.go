@@ -87,5 +87,5 @@ func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirr
 	if run == 0 {
 		return mirror.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return mirror.Run{}, usagef("%s has no run %d that changed it; instep history %s --runs lists them", dir, run, shellLine(dir))
+	return mirror.Run{}, usagef("%s has no run %d that changed a resource, and a repair cannot be undone; instep history %s --runs lists the runs", dir, run, shellLine(dir))
 }

@@ -58,7 +58,7 @@ var advices = map[string]struct{ what, do string }{
 	CauseDenied:    {"the server requires credentials, or other credentials: give them with --netrc, --bearer-file or --header-file", "sync"},
 	CauseTooLarge:  {"the server sent more bytes than the Source lists or this program accepts", "lint"},
 	CauseProtocol:  {"the server's response does not fit a request for the resource", "sync"},
-	CauseMismatch:  {"the server sent other bytes than the Source lists; the mirror keeps the previous bytes", "lint"},
+	CauseMismatch:  {"the server sent other bytes than the Source lists; the mirror keeps what it has", "lint"},
 	CauseDocument:  {"a document of the Source cannot be used", "lint"},
 	CauseOccupied:  {"a file that is not the mirror's has the path of the resource: move the file elsewhere, or sync with --adopt", "sync"},
 	CauseNoPlace:   {"the mirror cannot make a path from the URI: leave out the resource with --exclude", "sync"},
