@@ -87,6 +87,18 @@ func wrongState(err error) (hint string, ok bool) {
 	return takeOverHint(we.BaseURL), true
 }
 
+// tooManyGone recognises the error that more resources vanished than the guard allows.
+func tooManyGone(err error) (hint string, ok bool) {
+	var ge *scan.GuardError
+	if !errors.As(err, &ge) {
+		return "", false
+	}
+	if ge.Renamed() {
+		return "do all resources get other URIs, by --original-uris or because files were moved? Readers would delete and create each of them. If that is meant: --max-delete 100%", true
+	}
+	return "is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%", true
+}
+
 func takeOverHint(baseURL string) string {
 	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: publish --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(baseURL))
 }
@@ -121,7 +133,7 @@ var causes = []cause{
 	{exitTemporary, sentinel(republish.ErrDisturbed, "publish again when the run of sync has ended")},
 	{exitUsage, sentinel(republish.ErrShared, "--original-uris lists the resources under the URIs that they have at their origin")},
 	{exitGuard, wrongPlace},
-	{exitGuard, ofType[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
+	{exitGuard, tooManyGone},
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
 	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that do not belong to the publication must be moved away first")},

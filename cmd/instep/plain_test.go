@@ -153,6 +153,9 @@ func TestThirtyPreparedFailures(t *testing.T) {
 	b.write("theirs/.well-known/resourcesync", "theirs")
 	b.write("theirs/resourcesync/capabilitylist.xml", "theirs")
 	b.write("full/file.txt", "mine")
+	if err := os.CopyFS("copied", os.DirFS("collection")); err != nil {
+		t.Fatal(err)
+	}
 	b.write("empty.pem", "")
 	b.write("logins", "machine 127.0.0.1 login a password b\n")
 	b.write("others", "machine museum.example.org login a password b\n")
@@ -195,7 +198,8 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"directory to publish is missing", exitGuard, []string{"publish", "nothing", "--base-url", b.site}, "spelled right"},
 		{"no base URL", exitUsage, []string{"publish", "full"}, "--base-url"},
 		{"another base URL", exitGuard, []string{"publish", "collection", "--base-url", "https://museum.example.org/"}, "--move-to https://museum.example.org/"},
-		{"the state is lost", exitGuard, []string{"publish", "collection", "--base-url", b.site, "--state", "other"}, "--adopt"},
+		{"the state is elsewhere", exitGuard, []string{"publish", "collection", "--base-url", b.site, "--state", "other"}, "leave --state out"},
+		{"the state is lost", exitGuard, []string{"publish", "copied", "--base-url", b.site}, "--adopt"},
 		{"a document of others is in the way", exitGuard, []string{"publish", "theirs", "--base-url", b.site}, "--out"},
 		{"mirror into a directory with files", exitGuard, []string{"sync", b.site, "full"}, "--adopt"},
 		{"no mirror", exitGuard, []string{"report", "nothing"}, "instep sync"},

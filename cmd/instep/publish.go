@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,9 +154,47 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	}
 	if f.watch.on {
 		f.watch.runs = c.mirrorRuns(a.now)
-		return withMoveHint(a.watch(cmd.Context(), site, f), cmd, args)
+		err = a.watch(cmd.Context(), site, f)
+	} else {
+		err = a.publishOnce(cmd.Context(), site, f)
 	}
-	return withMoveHint(a.publishOnce(cmd.Context(), site, f), cmd, args)
+	return c.withPlaceHint(cmd.Context(), withMoveHint(err, cmd, args), a.now)
+}
+
+// withPlaceHint adds to the error about documents of another state that the directory was
+// published without the given directories for documents and state, if that is so.
+func (c *configuration) withPlaceHint(ctx context.Context, err error, now func() time.Time) error {
+	we, ok := errors.AsType[*source.WrongStateError](err)
+	if !ok || c.Dir == "" || c.Out == "" && c.State == "" {
+		return err
+	}
+	state, failed := defaultState(c.Dir, "")
+	if failed != nil {
+		return err
+	}
+	recorded, failed := publish.BaseURLOf(ctx, state, now)
+	if failed != nil || recorded != we.BaseURL {
+		return err
+	}
+	if held, failed := publishedFor(c.Dir); failed != nil || held != we.BaseURL {
+		return err
+	}
+	var given []string
+	file := ""
+	for _, key := range []string{"out", "state"} {
+		if from := c.origins[key]; strings.HasPrefix(from, fromFile) {
+			given = append(given, fmt.Sprintf("%q", key))
+			file = " of " + shellLine(c.file.name)
+		} else if from != "" {
+			given = append(given, originName(from))
+		}
+	}
+	leave := "both"
+	if len(given) == 1 {
+		leave = given[0]
+	}
+	return &hintedError{err, fmt.Sprintf("%s was published without %s; to continue with that publication, leave %s out%s",
+		shellLine(c.Dir), strings.Join(given, " and "), leave, file)}
 }
 
 // withMoveHint adds the command with --move-to to the error that the last publication had another

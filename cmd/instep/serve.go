@@ -27,7 +27,8 @@ of them, serve says so, and serves the files. Dotfiles are never served.
 
 If there is no robots.txt, serve answers with one that names the Sitemaps. "/" leads to the page
 about the collection if there is no index.html. /healthz answers "ok" as long as the directories
-can be read. --access-log writes a line for each request, in the Common Log Format or as JSON;
+can be read. A directory that is replaced is served again after a restart; until then /healthz
+answers 503. --access-log writes a line for each request, in the Common Log Format or as JSON;
 for logrotate use copytruncate.
 
 With -c FILE serve takes the directories from a configuration file of publish, and applies its

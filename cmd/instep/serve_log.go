@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -136,8 +137,11 @@ func (w *loggedResponse) Write(p []byte) (int, error) {
 // healthPath is the path that monitoring programs request.
 const healthPath = "/healthz"
 
-// healthy returns a handler that answers healthPath with 200 if every directory can be read,
-// and with 503 otherwise. If a site has a file at healthPath, it serves the file instead.
+// errReplaced means that the path of a directory no longer leads to the directory that was opened.
+var errReplaced = errors.New("replaced or removed")
+
+// healthy returns a handler that answers healthPath with 200 if every directory can be read and
+// is still at its path, and with 503 otherwise. If a site has a file at healthPath, it serves the file instead.
 func healthy(sites []*site, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || hasHealthFile(sites) {
@@ -150,6 +154,9 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 		if err := readableSites(sites); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			text = "a directory that is served can't be read\n"
+			if errors.Is(err, errReplaced) {
+				text = "a directory that is served was replaced or removed: restart serve\n"
+			}
 		}
 		_, _ = io.WriteString(w, text)
 	})
@@ -169,6 +176,17 @@ func hasHealthFile(sites []*site) bool {
 func readableSites(sites []*site) error {
 	for _, s := range sites {
 		for _, root := range s.roots {
+			opened, err := root.Stat(".")
+			if err != nil {
+				return err
+			}
+			now, err := os.Stat(root.Name())
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, now) {
+				return errReplaced
+			}
+			if err != nil {
+				return err
+			}
 			d, err := root.Open(".")
 			if err != nil {
 				return err

@@ -108,7 +108,7 @@ func (b *listPlanner) guard() error {
 	}
 	b.p.Set, b.p.Unchanged = n, n-b.others
 	if b.l.MaxDelete.Exceeded(b.p.Vanished, n) {
-		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.l.MaxDelete}
+		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.l.MaxDelete}
 	}
 	return nil
 }

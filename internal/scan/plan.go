@@ -452,7 +452,7 @@ func (b *planner) findVanished() error {
 	}
 	b.p.Vanished = b.p.vanished.Len()
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
-		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
+		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.d.MaxDelete}
 	}
 	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished, and not if --max-delete permits the deletion of all
 		return nil

@@ -217,9 +217,14 @@ func (s Stat) String() string {
 // mistake. Nothing was recorded.
 type GuardError struct {
 	Deletes, Set int64 // the number of vanished resources, and the number of resources in the set before the scan
+	New          int64 // the number of resources that are not in the set yet
 	Limit        guard.Limit
 	Mount        string // the directory that is no longer a mount point, perhaps because its disk is not mounted, and whose resources have all vanished; "" if there is none
 }
+
+// Renamed reports whether all resources vanished and at least as many are new, as when all
+// resources get other URIs.
+func (e *GuardError) Renamed() bool { return e.Mount == "" && e.Deletes == e.Set && e.New >= e.Set }
 
 func (e *GuardError) Error() string {
 	if e.Mount != "" {
@@ -228,6 +233,9 @@ func (e *GuardError) Error() string {
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
 		limit = "the guard allows (5, or 10 % if that is more, but at most half)"
+	}
+	if e.Renamed() {
+		return fmt.Sprintf("all %d resources would be deleted and %d others created, more than %s: nothing was published", e.Set, e.New, limit)
 	}
 	return fmt.Sprintf("%d of %d resources are gone or left out now, more than %s: nothing was published", e.Deletes, e.Set, limit)
 }
