@@ -50,7 +50,7 @@ type liveRun struct {
 	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
-	missing []missing // listed resources that the server does not have, and that are not reported yet
+	missing []missing // listed resources that the server does not have, or has with other bytes, and that are not reported yet
 
 	hashed, failed int // the number of entries and links whose hashes were compared with the served bytes, and how many of these did not match
 	future, first  int // the number of datetimes that are in the future, and the line of the first one

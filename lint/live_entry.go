@@ -43,6 +43,9 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	}
 	r.compare(e, &t, got)
 	r.modified(e, got)
+	if err := r.otherBytes(ctx, e, &t, got); err != nil {
+		return err
+	}
 	if err := r.stable(ctx, e, &t, got); err != nil {
 		return err
 	}
@@ -125,7 +128,8 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 }
 
 // outdated reports whether a resource may have changed after its entry was written.
-// Such a resource is not compared with its entry.
+// Such a resource is not compared with its entry here, but looked up in the Change Lists:
+// see otherBytes.
 func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	modified, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -190,36 +191,91 @@ func TestMissingResourceIsLookedUp(t *testing.T) {
 		{"deleted", list, one, deleted, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			requests := 0
 			pages := map[string]string{"/list.xml": tt.list, "/caps.xml": tt.caps}
 			if tt.changes != "" || tt.name == "many Change Lists" {
 				pages["/changes.xml"] = `<urlset><rs:ln rel="up" href="/caps.xml"/><rs:md capability="changelist" from="2024-04-01T00:00:00Z"/>` + tt.changes + `</urlset>`
 			}
-			mux := http.NewServeMux()
-			srv := httptest.NewServer(mux)
-			t.Cleanup(srv.Close)
-			mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				requests++
-				text, ok := pages[r.URL.Path]
-				if !ok {
-					http.NotFound(w, r)
-					return
-				}
-				w.Header().Set("Content-Type", "application/xml")
-				_, _ = w.Write(declareNamespaces([]byte(strings.ReplaceAll(text, "{{base}}", srv.URL))))
-			})
-			says := ""
-			l := newLive(t, srv, &Checker{Report: func(f Finding) {
-				if f.Rule == "quirk-59-http-errors" {
-					says += f.Message
-				}
-			}})
-			checkURL(t, l, srv.URL+"/list.xml")
+			says, requests := messages(t, "quirk-59-http-errors", liveNow, pages)
 			if !strings.HasSuffix(says, tt.says) || (says == "") != (tt.says == "") {
 				t.Errorf("got %q, want %q", says, tt.says)
 			}
 			if requests > 150 {
 				t.Errorf("%d requests", requests)
+			}
+		})
+	}
+}
+
+// messages checks the list of a site at a time, and returns the messages about a rule and the
+// number of requests. The vase of the site was changed at noon of 2 May 2024.
+func messages(t *testing.T, rule string, now time.Time, pages map[string]string) (says string, requests int) {
+	t.Helper()
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		text, ok := pages[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/xml")
+		if r.URL.Path == "/vase" {
+			w.Header().Set("Last-Modified", "Thu, 02 May 2024 12:00:00 GMT")
+		}
+		_, _ = w.Write(declareNamespaces([]byte(strings.ReplaceAll(text, "{{base}}", srv.URL))))
+	})
+	l := newLive(t, srv, &Checker{Report: func(f Finding) {
+		if f.Rule == rule {
+			says += f.Message
+		}
+	}})
+	l.Now = func() time.Time { return now }
+	checkURL(t, l, srv.URL+"/list.xml")
+	return says, requests
+}
+
+// TestChangedResourceIsLookedUp checks that a resource with other bytes than listed, which was
+// changed after the list was made, is a finding unless a Change List names the change.
+func TestChangedResourceIsLookedUp(t *testing.T) {
+	const (
+		list    = `<urlset><rs:ln rel="up" href="/caps.xml"/><rs:md capability="resourcelist" at="2024-05-01T00:00:00Z"/><url><loc>{{base}}/vase</loc><rs:md %s/></url></urlset>`
+		changed = `<urlset><rs:ln rel="up" href="/caps.xml"/><rs:md capability="changelist" from="2024-05-01T00:00:00Z"/>` +
+			`<url><loc>{{base}}/vase</loc><rs:md change="updated" datetime="%s" length="9"/></url></urlset>`
+		with    = `<urlset><rs:ln rel="up" href="/.well-known/resourcesync"/><rs:md capability="capabilitylist"/><url><loc>{{base}}/changes.xml</loc><rs:md capability="changelist"/></url></urlset>`
+		without = `<urlset><rs:ln rel="up" href="/.well-known/resourcesync"/><rs:md capability="capabilitylist"/></urlset>`
+
+		unnamed = "has other bytes than listed, and was changed after that, at 2024-05-02T12:00:00Z; no Change List names the change: publish again"
+		unknown = "has other bytes than listed, and was changed after that, at 2024-05-02T12:00:00Z; if that is not listed elsewhere, publish again"
+	)
+	other, same := fmt.Sprintf(list, `length="9"`), fmt.Sprintf(list, `length="7"`)
+	before, after := fmt.Sprintf(changed, "2024-04-30T00:00:00Z"), fmt.Sprintf(changed, "2024-05-02T12:00:00Z")
+	noon := time.Date(2024, 5, 2, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name, list, caps, changes string
+		now                       time.Time
+		says                      string
+	}{
+		{"no change is listed", other, with, before, liveNow, unnamed},
+		{"the change is listed", other, with, after, liveNow, ""},
+		{"on that day", other, with, fmt.Sprintf(changed, "2024-05-01"), liveNow, ""},
+		{"the same bytes", same, with, before, liveNow, ""},
+		{"nothing to compare", fmt.Sprintf(list, `type="text/plain"`), with, before, liveNow, ""},
+		{"without Change Lists", other, without, "", liveNow, unknown},
+		{"without Change Lists, just now", other, without, "", noon.Add(20 * time.Second), ""},
+		{"the last change of a Change List", after, with, after, liveNow, ""},
+		{"an older change of a Change List", fmt.Sprintf(changed, "2024-05-02T11:00:00Z"), with, fmt.Sprintf(changed, "2024-05-02T11:00:00Z"), liveNow, unnamed},
+		{"a change that a later Change List follows", fmt.Sprintf(changed, "2024-05-02T11:00:00Z"), with, after, liveNow, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pages := map[string]string{"/list.xml": tt.list, "/caps.xml": tt.caps, "/vase": "A vase."}
+			if tt.changes != "" {
+				pages["/changes.xml"] = tt.changes
+			}
+			says, _ := messages(t, "quirk-50-hash-of-other-bytes", tt.now, pages)
+			if !strings.HasSuffix(says, tt.says) || (says == "") != (tt.says == "") {
+				t.Errorf("got %q, want %q", says, tt.says)
 			}
 		})
 	}

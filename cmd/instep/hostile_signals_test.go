@@ -107,6 +107,33 @@ func TestInterruptedWhileTheSourceIsSilent(t *testing.T) {
 	}
 }
 
+// TestOnlyCommandsThatKeepTheirWorkContinue interrupts lint, which starts anew, and sync, which
+// continues.
+func TestOnlyCommandsThatKeepTheirWorkContinue(t *testing.T) {
+	for _, tt := range []struct {
+		args  []string
+		hints int
+	}{
+		{[]string{"lint"}, 0},
+		{[]string{"sync"}, 1},
+	} {
+		h := newHostile(t)
+		reached := make(chan struct{})
+		h.replace("/.well-known/resourcesync", func(_ http.ResponseWriter, r *http.Request) {
+			close(reached)
+			<-r.Context().Done()
+		})
+		args := append(tt.args, h.URL)
+		if tt.hints > 0 {
+			args = append(args, filepath.Join(t.TempDir(), "m"))
+		}
+		code, stdout := interruptedAt(t, os.Interrupt, reached, args...)
+		if n := strings.Count(stdout, "what was completed is kept"); code != exitInterrupted || n != tt.hints {
+			t.Errorf("%s: exit code %d, %d hints to continue; want %d\n%s", tt.args[0], code, n, tt.hints, stdout)
+		}
+	}
+}
+
 // TestServeStopsThoughReadersAreSlow stops a server whose clients read nothing.
 func TestServeStopsThoughReadersAreSlow(t *testing.T) {
 	t.Parallel()

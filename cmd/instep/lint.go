@@ -46,7 +46,8 @@ and Resource Maps make the Resource Maps of OAI-ORE discoverable; for a URL it f
 links, with about two requests for each of --sample maps.
 
 Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing could be
-reached, 1 if nothing could be checked, 4 if something could not be checked.`
+reached, 1 if nothing could be checked, 4 if some documents could not be
+checked.`
 
 type lintFlags struct {
 	accessFlags
@@ -120,12 +121,14 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 			return a.connect(ctx, uri, &sourceFlags{workers: 1, accessFlags: f.accessFlags, maxDocument: f.maxDocument}, &l.net)
 		},
 	}
+	l.private = map[string]int64{}
 	defer l.close()
 	for _, arg := range args {
 		if err := l.inputs.Check(cmd.Context(), arg); err != nil {
 			return err
 		}
 	}
+	l.tellPrivate()
 	return l.end()
 }
 
@@ -215,7 +218,8 @@ type linter struct {
 	net    traffic
 
 	counts    [lint.Error + 1]int64 // the number of findings, by level
-	unchecked int64                 // the number of URIs in the present document that were not checked
+	unchecked int64                 // the number of URIs in the present document that were not checked, without those in private
+	private   map[string]int64      // the number of URIs whose host has only private addresses, by the host:port of --allow-private
 	unreached bool                  // at least one document could not be reached, but may be reachable later
 	site      string                // the site of the last document if that is found by its well-known URI; else ""
 }
@@ -226,11 +230,26 @@ func (l *linter) finding(f lint.Finding) {
 }
 
 // Unchecked warns that a URI in a document was not checked. For people it names only the first
-// few of each document, unless -v is given.
+// few of each document, and counts those of a private address, unless -v is given.
 func (l *linter) Unchecked(uri string, err error) {
+	all := l.a.out.verbose || l.a.out.json
+	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowPrivate != "" && !all {
+		l.private[fe.AllowPrivate]++
+		return
+	}
 	l.unchecked++
-	if l.unchecked <= maxFindings || l.a.out.verbose || l.a.out.json {
+	if l.unchecked <= maxFindings || all {
 		l.a.out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
+	}
+}
+
+// tellPrivate warns once of all URIs of a private address.
+func (l *linter) tellPrivate() {
+	for at, n := range sortedByName(l.private) {
+		l.a.out.warn(warningRecord{
+			Message: fmt.Sprintf("not checked: %s at %s, because this host has no public address", counted(n, "URI"), at),
+			Hint:    "to check them: --allow-private " + at + "; -v names all",
+		})
 	}
 }
 

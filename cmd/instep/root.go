@@ -72,18 +72,30 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return a.code
 	}
 	// Parsing stops at an invalid flag, so a --json after that flag is not yet known.
 	a.out.json = a.out.json || slices.Contains(args, "--json")
 	code, hint := explain(ctx, err)
+	if _, ok := interrupted(ctx); ok && !keepsWork(cmd) {
+		hint = ""
+	}
 	if len(args) > 0 && args[0] == "config" && hint == configHint {
 		hint = "instep help configuration explains the keys of a file"
 	}
 	a.out.fail(rootCause(ctx, err), code, hint)
 	return code
+}
+
+// keepsWork reports whether an interrupted command continues when it is given again.
+func keepsWork(cmd *cobra.Command) bool {
+	switch cmd.Name() {
+	case "publish", "record", "sync", "restore", "undo":
+		return true
+	}
+	return cmd.Flags().Changed("repair")
 }
 
 func (a *app) rootCommand() *cobra.Command {
