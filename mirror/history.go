@@ -284,6 +284,8 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 		return found, nil
 	case kept != nil && (present == nil || sum(kept) != sum(present)):
 		return []Version{*kept}, nil
+	case present != nil:
+		return nil, fmt.Errorf("%w: no earlier one has other bytes than the present one", ErrNoVersion)
 	}
 	return nil, ErrNoVersion
 }

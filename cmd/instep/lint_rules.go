@@ -95,7 +95,10 @@ func explanation(r lint.Rule) string {
 	fmt.Fprintf(&b, "  how to follow it   %s\n", r.Fix)
 	level := r.Level.String()
 	if r.Derived {
-		level += "; the standard only implies this rule: --derived checks it"
+		level += "; the standard only implies this rule"
+		if r.Level < lint.Error {
+			level += ": --derived checks it"
+		}
 	}
 	row := func(name, value string) {
 		if value != "" {

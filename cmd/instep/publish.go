@@ -263,6 +263,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	if a.out.verbose {
+		a.out.say("The state of the publication is in %s", printable(site.State))
 		site.LeftOut = func(path string, why scan.Reason) { a.out.line("left out: %s   (%s)", printable(path), leftOut[why]) }
 	}
 	s, err := publish.Open(ctx, site)
