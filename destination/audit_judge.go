@@ -130,7 +130,7 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
-	case f.held.Due != "" && len(proof) == 0: // a restored state, or one whose successor could not be fetched
+	case f.held.Due != "" && len(proof) == 0: // the mirror holds a restored state, or could not fetch a later one
 		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
 		f.verdict, f.err = VerdictUnverifiable, errAhead

@@ -160,7 +160,7 @@ type Loss struct {
 var ErrOccupied = errors.New("occupied by a file that the mirror did not store")
 
 // ErrStale is returned by Put, Copy and Mark (wrapped) if the mirror already holds a
-// newer state of the resource in the set, which then stays. A state with a time in the
+// newer state of the resource in the set. The newer state stays. A state with a time in the
 // future does not count as newer ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 

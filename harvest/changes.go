@@ -22,7 +22,7 @@ import (
 type Changes struct {
 	Since   resourcesync.Datetime // start of the oldest Change List that was read
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // descriptions that contradict those in latest; the Reader owns the log
+	rivals  *spool.Log[Resource] // descriptions that contradict those in latest; the Reader closes rivals
 	in      []*Package           // packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
 	resumed bool                 // the first list still begins with the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read

@@ -213,8 +213,8 @@ func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (
 	if err != nil {
 		return nil, "", err
 	}
-	// load must not stop before the latest change that an earlier run applied: otherwise
-	// all changes could be older than the state of the caller
+	// load must read up to the latest change that an earlier run applied: otherwise the caller
+	// could get only changes that are older than its state
 	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now()))
 	if ch != nil {
 		o.Heard = ch

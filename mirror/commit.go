@@ -174,8 +174,8 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// Existing files that become files of resources come first, since another file may
-	// then be moved to their old paths.
+	// Steps that take over an existing file come first, so that another file can be moved to
+	// its old path.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.chooseTrashPaths(ctx, w)
 }

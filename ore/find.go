@@ -85,7 +85,7 @@ type target struct {
 	kind     kind
 	goal     goal // what the link promised to be at the URI
 	m        *Map // a short form of the Resource Map at the URI; nil if there is no map
-	whole    bool // the short form has all aggregated resources of the map
+	whole    bool // m has all aggregated resources of the map
 	err      error
 	reported bool // the error was reported, and must not be reported again
 }

@@ -8,7 +8,7 @@ type Quirk uint8
 
 // Quirks that a Decoder recognises.
 const (
-	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol with a prefix
+	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol are written with a namespace prefix
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
 	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
 	QuirkMid2013        Quirk = 4  // the attribute "modified" on the rs:md of the root, or the relation "resourcesync" instead of "up"

@@ -120,8 +120,8 @@ func (h *handler) published() Published {
 }
 
 // sitemaps returns the Sitemap lines for robots.txt. It does not use the cached
-// publication, because the cache depends on the Source Description, and sitemaps can
-// change without it.
+// publication: that is read again only if the Source Description changes, and the Sitemaps
+// can change alone.
 func (h *handler) sitemaps() string {
 	return h.readPublished().Sitemaps()
 }

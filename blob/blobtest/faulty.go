@@ -67,8 +67,7 @@ func At(op Op, n int, f Fault) Plan {
 }
 
 // Faulty returns a bucket that passes its calls on to b, except for calls that fail because
-// plan returns a Fault. After a failed Commit, b contains exactly the changes that took
-// effect.
+// plan returns a Fault. The Fault of a Commit decides which of its changes b contains.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }

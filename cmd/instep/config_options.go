@@ -80,7 +80,7 @@ var options = []option{
 	{key: "from.allow_private", set: func(s *setConfig) any { return &s.From.AllowPrivate }},
 	{key: "from.original_uris", flag: "original-uris", usage: "if DIR is a mirror: list the resources under their URIs at the origin, with links to the copies", fallback: "false", set: func(s *setConfig) any { return &s.From.OriginalURIs }},
 	{key: "from.also", flag: "also", usage: "if DIR is a mirror: also list resources whose copies have this `DOUBT`: due (the Source has newer bytes), unverified (nothing proves the bytes) or held (kept in an earlier state) (repeatable)", set: func(s *setConfig) any { return &s.From.Also }},
-	{key: "from.mirror_state", flag: "mirror-state", usage: "if DIR is a mirror: `DIR` that contains the mirror's catalog, if it is not inside the mirror", set: func(s *setConfig) any { return &s.From.MirrorState }},
+	{key: "from.mirror_state", flag: "mirror-state", usage: "if the mirror to publish has its catalog elsewhere: `DIR` of that catalog", set: func(s *setConfig) any { return &s.From.MirrorState }},
 	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
 

@@ -151,7 +151,7 @@ var causes = []cause{
 	{exitFailed, sentinel(mirror.ErrNoVersion, "instep history DIR lists the states that are kept; --at TIME chooses one")},
 	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the recorded runs; of runs in a row that found nothing new, only the last has a record, which counts the others")},
 	{exitUsage, sentinel(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
-	{exitGuard, ofType[*mirror.WrongSourceError]("give the Source of this mirror, or another directory; if the Source has moved there: " + movedSource)},
+	{exitGuard, ofType[*mirror.WrongSourceError]("give its own Source, or another directory; if the Source has moved there: " + movedSource)},
 	{exitTransfer, sentinel(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
 	{exitTime, sentinel(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
 	{exitTemporary, sentinel(destination.ErrOutage, "what was fetched is kept; give the same command again later")},

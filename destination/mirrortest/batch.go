@@ -47,7 +47,7 @@ func testEmpty(t *testing.T, m *tester) {
 		t.Fatalf("FindContent in an empty mirror: got %v and error %v, want false", ok, err)
 	}
 	if ok, err := m.Approved(t.Context(), "0123"); ok || err != nil {
-		t.Fatalf("Approved of a plan that nobody approved: got %v and error %v, want false", ok, err)
+		t.Fatalf("Approved, for a plan that nobody approved: got %v and error %v, want false", ok, err)
 	}
 	m.batch(nil, func(destination.Batch) {})
 }

@@ -107,7 +107,7 @@ func (m *mementos) addLinks(ctx context.Context, en *resourcesync.Entry, since t
 // linkLength returns an upper estimate of the length of the links that addLinks will add to
 // the entry of a change.
 func (m *mementos) linkLength(ch *catalog.Change) int64 {
-	const around = 260 // length of the names of elements and attributes, and of the time, length and place of a version
+	const around = 260 // an estimate for one link: the names of its element and attributes, and the values other than the URI
 	if m.store == nil || ch.Change == resourcesync.Deleted {
 		return 0
 	}

@@ -26,7 +26,7 @@ type Input struct {
 	Harvest    *Harvest // harvests the records; Plan sets Harvest.Store
 	State      string   // the state directory
 	Key        Key
-	Files      blob.Bucket // the published directory (as List.Tree), opened for writing
+	Files      blob.Bucket // the published directory, opened for writing; List.Tree is the same directory, opened for reading
 	WithFiles  *Follower   // finds the files to which records link; nil means that they are not published
 	DryRun     bool        // list the stored records, without requests and without writing
 

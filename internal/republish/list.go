@@ -23,7 +23,7 @@ type lister struct {
 	rules []scan.Rule
 
 	sets  []string  // the sets to publish: those that have been copied completely
-	at    time.Time // the earliest time at which the last complete run of one of these sets was committed
+	at    time.Time // the time of the last complete run; of several sets, the earliest such time
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
@@ -188,8 +188,8 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 		return e, nil
 	}
 	if e.Out, e.Past = l.doubtAbout(m), m.outdated; e.Out == "" && !m.outdated {
-		// The error is ignored: a file that cannot be examined is not known to be intact, so
-		// the scan reads it, and has the same error if that counts.
+		// The error is ignored: the scan reads a file that is not known to be intact, and reports
+		// the error if it occurs again.
 		e.Intact, _ = l.m.Untouched(ctx, &m.Held)
 	}
 	return e, nil

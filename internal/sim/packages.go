@@ -106,8 +106,8 @@ func inPackages(name, says string, manifest func(*document), members func([]memb
 	return sw
 }
 
-// inZips returns a switch that changes the bytes of packages, and removes the length
-// and the digests of the packages from the dumps that list them.
+// inZips returns a Switch with two effects: it changes the bytes of packages, and it removes
+// their lengths and digests from the dumps that list them.
 func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	return quirk(name, says, func(sw *Switch) {
 		sw.doc = func(_ *call, _ Switched, d *document) {
