@@ -147,7 +147,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		for _, err := range m.History(ctx, name) {
 			return name, err
 		}
-		return encodeIRI(name), nil
+		return percentEncode(name, func(c byte) bool { return c >= utf8.RuneSelf }), nil // as RFC 3987 §3.1 does
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
 		name = below // name is a path that begins with the directory of the mirror, as a shell completes it
@@ -158,19 +158,6 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		err = fmt.Errorf("%w: no resource has the path %q", ErrNoVersion, name)
 	}
 	return uri, err
-}
-
-// encodeIRI encodes the characters of a URI that are not ASCII, as RFC 3987 §3.1 does.
-func encodeIRI(iri string) string {
-	var uri strings.Builder
-	for _, c := range []byte(iri) {
-		if c < utf8.RuneSelf {
-			uri.WriteByte(c)
-		} else {
-			fmt.Fprintf(&uri, "%%%02X", c)
-		}
-	}
-	return uri.String()
 }
 
 // History yields the states of a resource: first the present one in each set, then those

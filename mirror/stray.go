@@ -291,9 +291,13 @@ func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {
+	return percentEncode(s, func(c byte) bool { return c < ' ' || c == 0x7f || strings.IndexByte(unsafe, c) >= 0 })
+}
+
+func percentEncode(s string, unsafe func(byte) bool) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
-		if c < ' ' || c == 0x7f || strings.IndexByte(unsafe, c) >= 0 {
+		if unsafe(c) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)

@@ -78,7 +78,7 @@ func openSite(dirs []string) (*site, error) {
 // another program may be the publisher.
 func (s *site) isPublished() bool {
 	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
-		_, err := fs.Stat(dir, ".well-known/resourcesync")
+		_, err := fs.Stat(dir, wellKnown)
 		return err == nil
 	})
 }
