@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"instep/destination"
 	"instep/mirror"
 )
 
@@ -28,9 +33,11 @@ const (
 	overlapping  habit = "Change Lists overlap"
 	timeless     habit = "some changes have no time"
 	restores     habit = "earlier states are restored"
+	audits       habit = "files get lost, and audits find them"
+	interrupts   habit = "runs are interrupted"
 )
 
-// habits are those of a seed, by its remainder.
+// habits are those of a seed, by its remainder: of 64 if it is there, or else of 32.
 var habits = map[uint64][]habit{
 	3: {silentLists}, 19: {silentLists},
 	1: {fewChanges}, 4: {otherFilters}, 5: {duplicates}, 7: {changePages}, 8: {fewChanges, otherFilters}, 11: {otherFilters, duplicates},
@@ -38,9 +45,16 @@ var habits = map[uint64][]habit{
 	17: {overlapping, fewChanges}, 20: {overlapping, timeless}, 21: {timeless}, 23: {overlapping}, 24: {overlapping, timeless, otherFilters},
 	10: {restores}, 13: {restores, otherFilters}, 18: {restores, fewChanges}, 31: {restores, overlapping},
 	27: {timeless, changePages}, 28: {overlapping, timeless, fewChanges}, 30: {timeless, duplicates, fewChanges},
+	32: {audits}, 42: {audits, restores}, 45: {audits, overlapping, timeless}, 53: {audits, timeless}, 61: {audits, otherFilters},
+	47: {interrupts}, 50: {interrupts, fewChanges}, 57: {interrupts, audits}, 60: {interrupts, overlapping, timeless, otherFilters},
 }
 
-func (s story) habits() []habit { return habits[s.seed%32] }
+func (s story) habits() []habit {
+	if of, ok := habits[s.seed%64]; ok {
+		return of
+	}
+	return habits[s.seed%32]
+}
 
 func (h *trial) has(b habit) bool { return slices.Contains(h.of.habits(), b) }
 
@@ -52,6 +66,9 @@ var filters = [][2]string{{"", ""}, {"0000000[0-4]*", ""}, {"0000000[3-7]*", ""}
 func (h *trial) choose() {
 	if h.has(restores) {
 		h.restore()
+	}
+	if h.has(audits) && h.rng.IntN(2) == 0 {
+		h.audit()
 	}
 	if h.has(fewChanges) {
 		h.c.d.MaxChanges = h.upTo(4)
@@ -68,6 +85,81 @@ func (h *trial) choose() {
 		}
 		h.settle()
 	}
+}
+
+// audit loses a file, or none, and audits, with or without repair. What the audit cannot
+// compare comes back as it was.
+func (h *trial) audit() {
+	before, lost, kept := h.c.files(), "", []byte(nil)
+	if all := slices.Sorted(maps.Keys(before)); len(all) > 0 && h.rng.IntN(2) == 0 {
+		lost = all[h.rng.IntN(len(all))]
+		name := filepath.Join(h.dir, filepath.FromSlash(lost))
+		var err error
+		if kept, err = os.ReadFile(name); err == nil {
+			err = os.Remove(name)
+		}
+		if err != nil {
+			h.t.Errorf("%s: %v", h.of, err)
+			return
+		}
+		delete(before, lost)
+		h.note("lost: %s", lost)
+	}
+	found := false
+	h.c.d.Observe = func(e destination.Event) {
+		h.observe(e)
+		if e.Kind == destination.EventVerdict {
+			h.note("  %s: %s, %v", e.Action.Want.URI, e.Verdict, e.Err)
+			found = found || e.Path == lost && (e.Verdict == destination.VerdictMissing || e.Again)
+		}
+	}
+	defer func() { h.c.d.Observe = h.observe }()
+	audit := func(ctx context.Context) (a *destination.Audit, err error) {
+		if h.rng.IntN(2) == 0 {
+			return h.c.d.Audit(ctx)
+		}
+		a, _, err = h.c.d.Repair(ctx)
+		return a, err
+	}
+	h.hold(before, func(ctx context.Context) (int, string) {
+		a, err := audit(ctx)
+		if err != nil {
+			return 1, fmt.Sprintf("audit: %v", err)
+		}
+		exit, text := 0, "audit:"
+		for _, s := range a.Sets {
+			text += fmt.Sprintf(" %v partial=%v gap=%q", s.Verdicts, s.Partial, s.Gap)
+			if !a.InSync() || s.Verdicts[destination.VerdictUnverifiable] > 0 {
+				exit = 4
+			}
+		}
+		h.count(fmt.Sprintf("audit with exit %d", exit))
+		return exit, text
+	}, false)
+	if _, here := h.c.files()[lost]; lost != "" && !here && !found {
+		h.note("not missed, and put back: %s", lost)
+		if err := os.WriteFile(filepath.Join(h.dir, filepath.FromSlash(lost)), kept, 0o600); err != nil {
+			h.t.Errorf("%s: %v", h.of, err)
+		}
+	}
+}
+
+// interrupted returns a context that ends after some transfers of a run, if runs are
+// interrupted.
+func (h *trial) interrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !h.has(interrupts) || h.rng.IntN(2) == 0 {
+		return ctx, cancel
+	}
+	var transfers atomic.Int64
+	most := int64(h.rng.IntN(4))
+	h.c.d.Observe = func(e destination.Event) {
+		h.observe(e)
+		if e.Kind == destination.EventPlanned && most == 0 || e.Kind == destination.EventBegun && transfers.Add(1) == most {
+			cancel()
+		}
+	}
+	return ctx, func() { cancel(); h.c.d.Observe = h.observe }
 }
 
 // restore takes back the last run, or restores some of the earlier states, in one go or one by one.
@@ -113,7 +205,7 @@ func globs(pattern string) []string {
 
 // askForAll ends what was chosen.
 func (h *trial) askForAll() {
-	h.c.d.Include, h.c.d.Exclude, h.c.d.MaxChanges, h.lacksNext = nil, nil, 0, false
+	h.c.d.Include, h.c.d.Exclude, h.c.d.MaxChanges, h.lacksNext, h.resting = nil, nil, 0, false, true
 }
 
 // habitual puts the switches of the habits around others: pages are of the documents as

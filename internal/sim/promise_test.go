@@ -221,6 +221,7 @@ type trial struct {
 
 	copies    sync.Map // Resource by digest: each version that there was
 	lacksNext bool     // the second pages of Change Lists are missing
+	resting   bool     // the history is at its end
 
 	approved bool
 	log      []string
@@ -543,23 +544,32 @@ func (h *trial) client() (*fetch.Client, error) {
 
 // sync makes a run and holds the mirror against the record.
 func (h *trial) sync() (exit int, rep *destination.Report) {
-	before := h.c.files()
+	exit = h.hold(h.c.files(), func(ctx context.Context) (int, string) {
+		var err error
+		rep, err = h.run(ctx)
+		return exitOf(rep, err), fmt.Sprint(err, summaryOf(rep))
+	}, true)
+	return exit, rep
+}
+
+// hold runs something with a new client and holds the mirror against the record. What a run
+// was told that does not apply it counts no longer after it than what a failed run was told.
+func (h *trial) hold(before map[string]string, run func(context.Context) (exit int, text string), applies bool) (exit int) {
 	client, err := h.client()
 	if err != nil {
 		h.t.Errorf("%s: %v", h.of, err)
-		return 1, nil
+		return 1
 	}
 	defer client.Close()
 	h.c.d.Client = client
 	h.rec.begin()
-	rep, err = h.run()
-	exit = exitOf(rep, err)
+	exit, text := run(context.Background())
 	reading := h.rec.end(exit)
 	h.count(fmt.Sprintf("exit %d", exit))
 	for _, name := range slices.Sorted(maps.Keys(reading.documents)) {
 		h.note("  served: %s (%s)", name, reading.documents[name].kind)
 	}
-	h.note("run: exit %d, %v%s", exit, err, summaryOf(rep))
+	h.note("run: exit %d, %s", exit, text)
 	broken := h.rec.check(reading, mirrored{
 		before: before, after: h.c.files(), cursor: h.cursors(), wanted: h.wanted, approved: h.approved, honest: h.honest,
 	})
@@ -568,11 +578,18 @@ func (h *trial) sync() (exit int, rep *destination.Report) {
 	}
 	h.broken = append(h.broken, broken...)
 	h.approved = false
-	return exit, rep
+	if !applies {
+		reading.exit = max(exit, 4)
+	}
+	return exit
 }
 
-func (h *trial) run() (*destination.Report, error) {
-	ctx := context.Background()
+func (h *trial) run(ctx context.Context) (*destination.Report, error) {
+	if !h.resting {
+		var end context.CancelFunc
+		ctx, end = h.interrupted(ctx)
+		defer end()
+	}
 	plan, err := h.c.d.Plan(ctx)
 	if err != nil {
 		return nil, err
