@@ -33,6 +33,7 @@ const (
 	overlapping  habit = "Change Lists overlap"
 	timeless     habit = "some changes have no time"
 	restores     habit = "earlier states are restored"
+	keeps        habit = "restored states are kept"
 	audits       habit = "files get lost, and audits find them"
 	interrupts   habit = "runs are interrupted"
 )
@@ -45,6 +46,7 @@ var habits = map[uint64][]habit{
 	17: {overlapping, fewChanges}, 20: {overlapping, timeless}, 21: {timeless}, 23: {overlapping}, 24: {overlapping, timeless, otherFilters},
 	10: {restores}, 13: {restores, otherFilters}, 18: {restores, fewChanges}, 31: {restores, overlapping},
 	27: {timeless, changePages}, 28: {overlapping, timeless, fewChanges}, 30: {timeless, duplicates, fewChanges},
+	44: {restores, keeps}, 63: {restores, keeps, audits, otherFilters},
 	32: {audits}, 42: {audits, restores}, 45: {audits, overlapping, timeless}, 53: {audits, timeless}, 61: {audits, otherFilters},
 	47: {interrupts}, 50: {interrupts, fewChanges}, 57: {interrupts, audits}, 60: {interrupts, overlapping, timeless, otherFilters},
 }
@@ -178,8 +180,9 @@ func (h *trial) restore() {
 		}
 	}
 	err = cmp.Or(err, h.c.m.BeginRun(ctx, "restore", 0))
+	keep := h.has(keeps) && h.rng.IntN(2) == 0
 	done := func(step mirror.Reversal, failed error) {
-		h.note("restored: %s, remove %t, %v", step.URI, step.Remove, failed)
+		h.note("restored: %s, remove %t, keep %t, %v", step.URI, step.Remove, keep, failed)
 		h.count(fmt.Sprintf("restored, remove %t", step.Remove))
 	}
 	for each := range slices.Chunk(some, h.upTo(3)) {
@@ -189,10 +192,39 @@ func (h *trial) restore() {
 					return
 				}
 			}
-		}, mirror.RevertOptions{Done: done}))
+		}, mirror.RevertOptions{Keep: keep, Done: done}))
+	}
+	if h.has(keeps) && h.rng.IntN(4) == 0 {
+		h.release()
 	}
 	if err = cmp.Or(err, h.c.m.BeginRun(ctx, "sync", 0)); err != nil {
 		h.t.Errorf("%s: %v", h.of, err)
+	}
+}
+
+// kept are the paths of the files that stay whatever the Source says.
+func (h *trial) kept() map[string]bool {
+	all := map[string]bool{}
+	if !h.has(keeps) {
+		return all
+	}
+	for r, err := range h.c.m.Members(context.Background(), mirror.KeptSet) {
+		if err != nil {
+			h.t.Errorf("%s: %v", h.of, err)
+			break
+		}
+		all[strings.TrimPrefix(r.URI, h.s.o.BaseURL)] = true
+	}
+	return all
+}
+
+// release gives all that is kept back to the runs.
+func (h *trial) release() {
+	for path := range h.kept() {
+		h.note("released: %s", path)
+		if err := h.c.m.Release(context.Background(), h.s.o.BaseURL+path); err != nil {
+			h.t.Errorf("%s: %v", h.of, err)
+		}
 	}
 }
 
@@ -205,6 +237,7 @@ func globs(pattern string) []string {
 
 // askForAll ends what was chosen.
 func (h *trial) askForAll() {
+	h.release()
 	h.c.d.Include, h.c.d.Exclude, h.c.d.MaxChanges, h.lacksNext, h.resting = nil, nil, 0, false, true
 }
 

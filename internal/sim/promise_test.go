@@ -570,9 +570,14 @@ func (h *trial) hold(before map[string]string, run func(context.Context) (exit i
 		h.note("  served: %s (%s)", name, reading.documents[name].kind)
 	}
 	h.note("run: exit %d, %s", exit, text)
-	broken := h.rec.check(reading, mirrored{
-		before: before, after: h.c.files(), cursor: h.cursors(), wanted: h.wanted, approved: h.approved, honest: h.honest,
-	})
+	after, kept := h.c.files(), h.kept()
+	wanted := func(path string) bool { return !kept[path] && h.wanted(path) }
+	broken := h.rec.check(reading, mirrored{before: before, after: after, cursor: h.cursors(), wanted: wanted, approved: h.approved, honest: h.honest})
+	for path := range kept {
+		if applies && after[path] != before[path] {
+			broken = append(broken, violation{keptStays, path})
+		}
+	}
 	for _, v := range broken {
 		h.note("BROKEN %s: %s", v.clause, v.how)
 	}

@@ -273,6 +273,8 @@ const (
 	noDeletionWithoutEvidence = "c: deletion"
 	// Once nothing changes and nothing is wrong, three runs end with success and equality.
 	endsInStep = "d: in step"
+	// A run changes no file that is kept.
+	keptStays = "e: kept"
 )
 
 // moment is a mirror between two runs.
