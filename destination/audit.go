@@ -223,7 +223,8 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
 			return nil
 		}
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(st.decide(w.Statement, h))})
+		d := st.decide(w.Statement, h)
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && w.disputed()})
 	})
 	if err == nil {
 		err = au.flush(ctx)

@@ -36,6 +36,8 @@ type finding struct {
 	extra bool // the Source does not list the resource
 	ahead bool // the mirror has a later state than the documents
 
+	disputed bool // see word.disputed
+
 	verdict Verdict
 	bytes   int64
 	unread  bool  // the bytes were not read: file size, modification time and recorded digests decided
@@ -47,6 +49,7 @@ type finding struct {
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
 	errAhead            = errors.New("the mirror has a later state than the documents of the Source")
+	errDisputed         = errors.New("the documents do not show which version is the last one, or whether it still exists")
 	errMoved            = errors.New("it changed in the mirror while it was audited")
 )
 
@@ -132,6 +135,8 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
 	case f.held.Due != "" && len(proof) == 0: // the mirror holds a restored state, or could not fetch a later one
 		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
+	case f.disputed:
+		f.verdict, f.err = VerdictUnverifiable, errDisputed
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 	case len(f.want.Digests) == 0:
@@ -190,6 +195,9 @@ func (au *auditor) tell(f *finding) error {
 	au.Bytes += f.bytes
 	if f.unread {
 		au.Unread++
+	}
+	if f.disputed && f.verdict == VerdictUnverifiable {
+		au.Skipped[SkipDisputed]++
 	}
 	if f.verdict == VerdictSame && weak(f.want.Digests) {
 		au.Weak++

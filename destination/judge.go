@@ -159,6 +159,12 @@ type word struct {
 	from harvest.Location
 }
 
+// disputed reports whether the documents do not show if the resource exists, or which of two
+// versions is the last one.
+func (w *word) disputed() bool {
+	return w.Torn && (w.Denied || w.or != nil && w.or.Beside(w.want.Length, w.want.Digests) != evidence.Same)
+}
+
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
 		pl.odd.compareProofs(h, w.want)

@@ -320,6 +320,40 @@ func TestPromiseAuditOfWhatIsNamedTwiceSince(t *testing.T) {
 	}
 }
 
+// A change of unknown time may be later than the list: bytes that match the list may be of the version
+// before, and the resource may be gone. An audit does not call it the same.
+func TestPromiseAuditOfAChangeOfUnknownTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		change string // what the Change List says of /r/1
+		want   destination.Verdict
+	}{
+		"an update without a digest": {change: `change="updated"`, want: destination.VerdictUnverifiable},
+		"an update to other bytes":   {change: `change="updated" length="3"`, want: destination.VerdictUnverifiable},
+		"a deletion":                 {change: `change="deleted"`, want: destination.VerdictUnverifiable},
+		"with a time":                {change: fmt.Sprintf("change=%q datetime=%q", "updated", at(5)), want: destination.VerdictSame},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(4)
+			s.setClock(20)
+			s.list(10, paths...)
+			s.rawChanges(0, fmt.Sprintf("<url><loc>%s</loc><rs:md %s/></url>", s.uri("/r/1"), c.change))
+			m := newMirror(t, s)
+			m.mustSucceed()
+			a, verdicts := m.auditSet(func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) { return d.Audit(ctx) })
+			if got := verdicts["/r/1"]; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if disputed := a.Skipped[destination.SkipDisputed] == 1; disputed != (c.want == destination.VerdictUnverifiable) {
+				t.Errorf("left alone: %v", a.Skipped)
+			}
+			if verdicts["/r/2"] != destination.VerdictSame {
+				t.Errorf("got %v", verdicts)
+			}
+		})
+	}
+}
+
 // A set whose list is older than that of another set does not bring back older bytes.
 func TestPromiseOlderListOfAnotherSet(t *testing.T) {
 	s := newSource(t)

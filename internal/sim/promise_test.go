@@ -92,6 +92,7 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 		{seed: 25014710}, {seed: 27008925}, {seed: 32002649}, {seed: 43002451, plain: true},
 		{seed: 43000851, plain: true}, {seed: 43001193, plain: true}, {seed: 46002776, steps: "0,2", plain: true}, {seed: 46001044, steps: "0,1"},
 		{seed: 26111316, steps: "0,1"}, {seed: 26151626, plain: true}, {seed: 26170488, steps: "0,1,2,3", plain: true},
+		{seed: 27016237, steps: "0,1", plain: true}, {seed: 27015029, steps: "0,2,3", plain: true}, {seed: 27018421, plain: true},
 	} {
 		tryOne(t, all, of)
 	}
@@ -572,7 +573,7 @@ func (h *trial) hold(before map[string]string, run func(context.Context) (exit i
 	h.note("run: exit %d, %s", exit, text)
 	after, kept := h.c.files(), h.kept()
 	wanted := func(path string) bool { return !kept[path] && h.wanted(path) }
-	broken := h.rec.check(reading, mirrored{before: before, after: after, cursor: h.cursors(), wanted: wanted, approved: h.approved, honest: h.honest})
+	broken := h.rec.check(reading, mirrored{before: before, after: after, cursor: h.cursors(), wanted: wanted, approved: h.approved, honest: h.honest, alone: !applies})
 	for path := range kept {
 		if applies && after[path] != before[path] {
 			broken = append(broken, violation{keptStays, path})

@@ -195,10 +195,9 @@ func (r *record) about(n *reading, path string, m *mirrored) (all []statement) {
 	id, _ := idOf(path)
 	asOf, followed := m.cursor[r.sets[int(id)%len(r.sets)]]
 	for _, st := range r.told[path] {
-		if st.carried && followed && st.at.After(asOf) {
-			continue
-		}
-		if st.in == n || st.in.exit == 0 || !st.at.After(n.reaches) && !(followed && st.at.After(asOf)) {
+		switch {
+		case m.alone && st.in != n, st.carried && followed && st.at.After(asOf):
+		case st.in == n || st.in.exit == 0 || !st.at.After(n.reaches) && !(followed && st.at.After(asOf)):
 			all = append(all, st)
 		}
 	}
@@ -284,6 +283,7 @@ type mirrored struct {
 	wanted        func(path string) bool
 	approved      bool // deletions were approved before the run
 	honest        bool // no list ever lied
+	alone         bool // only what this run was told counts
 }
 
 // check holds what a run made of a mirror against the record.
@@ -327,7 +327,7 @@ func (r *record) knewLater(path string, exists bool, at time.Time) bool {
 func (r *record) checkCursor(path string, here bool, told []statement, m mirrored) *violation {
 	id, _ := idOf(path)
 	at, followed := m.cursor[r.sets[int(id)%len(r.sets)]]
-	if !followed || !m.honest || !r.clock.isRight() {
+	if !followed || m.alone || !m.honest || !r.clock.isRight() {
 		return nil
 	}
 	exists := r.stateAt(path, at).sum != ""
