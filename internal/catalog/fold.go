@@ -23,8 +23,8 @@ func Fold(path string) string {
 	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
 }
 
-// capitalCherokee corrects cases.Fold, which exchanges capital and small Cherokee
-// letters. Unicode folds both to capitals.
+// capitalCherokee corrects cases.Fold, which makes capital Cherokee letters small and
+// small ones capital. Unicode folds both to capitals.
 func capitalCherokee(r rune) rune {
 	switch {
 	case 0xAB70 <= r && r <= 0xABBF:

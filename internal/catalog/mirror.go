@@ -27,7 +27,7 @@ type Intent struct {
 	SHA256 resourcesync.Digest // the SHA-256 of the new bytes; zero if the file is removed
 }
 
-// Names looks up which paths are in use. Its methods take folded paths: all paths of the
+// Names looks up paths in the catalog. Its methods take folded paths: all paths of the
 // same file have the same folded form (see FoldBy).
 type Names interface {
 	// File reports whether a path belongs to a resource.
@@ -148,8 +148,8 @@ type Cursor struct {
 //
 // If ready is not nil, files may still be written when Settle is called. Settle calls
 // ready before it commits the transaction, and ready has to wait until the files are
-// durable. Nobody else can write to the catalog in that time. If ready returns an error,
-// Settle records nothing and returns the same error.
+// durable. Nobody else can write to the catalog during that call. If ready returns an
+// error, Settle records nothing and returns the same error.
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
@@ -172,7 +172,7 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // an error is ignored: the outcome is recorded already, and the next search for content tries again
+		_ = c.indexContents(ctx) // the error is ignored: the outcome is recorded already, and the next search for content tries again
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (s *settling) settle() {
 // dropUnusedDirectories deletes the directories that Intend recorded for new resources,
 // if the outcome does not contain these resources.
 func (s *settling) dropUnusedDirectories() {
-	if len(s.Fresh) > 0 { // an outcome with new resources has all of them, so their directories are needed
+	if len(s.Fresh) > 0 { // an outcome has all new resources or none, and all of them need their directories
 		return
 	}
 	paths, _ := queryColumn[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
@@ -269,7 +269,8 @@ func (s *settling) findRows() {
 	}))
 }
 
-// countNew returns the number of new resources of each set and the sum of their lengths.
+// countNew returns, for each set, the number of new resources and the sum of their
+// lengths.
 func (s *settling) countNew() map[SetID][2]int64 {
 	counts := map[SetID][2]int64{}
 	for i := range s.Members {
@@ -329,8 +330,8 @@ func (s *settling) updateNoted() {
 	}
 }
 
-// writeMemberships writes in the order of row numbers, so that consecutive memberships
-// are on the same page of the table.
+// writeMemberships writes in the order of row numbers, which is the order of the table,
+// to touch few pages.
 func (s *settling) writeMemberships() {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })
