@@ -33,7 +33,7 @@ type publisher struct {
 }
 
 // Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. lastRead is the number of the last change that the publication has lastRead.
+// directory dir. lastRead is the number of the last change that the publication has read.
 // From then on, commits of the mirror write the log, and the mirror keeps all later
 // changes. If the publication does not register again for some time, the mirror forgets
 // it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its

@@ -19,16 +19,16 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records that the adopted publication uses uri for the file for which this
-// program would use the URI usual. A later call for the same URI usual replaces an
-// earlier one. Calls have no effect if the publication has a resource with the URI
-// usual. The resource uri of a call that is replaced or has no effect gets no file.
-func (a *Adoption) Spell(usual, uri string) error {
+// Spell records that the adopted publication uses uri for a file for which this program
+// would use usualURI. A later call with the same usualURI replaces an earlier one.
+// Calls have no effect if the publication has a resource with the URI usualURI. The
+// resource uri of a call that is replaced or has no effect gets no file.
+func (a *Adoption) Spell(usualURI, uri string) error {
 	var before string
-	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(usual)) && before != uri {
+	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(usualURI)) && before != uri {
 		a.unlinkFiles([]string{before})
 	}
-	a.rec.exec("INSERT INTO spelling (key, uri, usual) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key(usual), uri, usual)
+	a.rec.exec("INSERT INTO spelling (key, uri, own) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key(usualURI), uri, usualURI)
 	return a.rec.err
 }
 
@@ -42,8 +42,8 @@ func (a *Adoption) unlinkFiles(uris []string) {
 	}
 }
 
-// dropSpellings deletes the records of Spell whose URI usual belongs to another
-// resource of the publication.
+// dropSpellings deletes the records of Spell whose usualURI belongs to another resource
+// of the publication.
 func (a *Adoption) dropSpellings() {
 	for {
 		var uris []string

@@ -19,7 +19,7 @@ var (
 	// since Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	// namelessTypes are file systems on which fsync makes a file without a name durable.
-	// Btrfs is not one of them, since most of its versions skip such a file.
+	// Btrfs is missing, since fsync skips such a file in most versions of Btrfs.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 

@@ -34,11 +34,11 @@ const (
 // concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int // the number of bytes in memory at which the keys are written to the file
+	budget  int // the number of bytes that the keys may use in memory before they are written to the file
 	held    int // the number of bytes that the keys in memory use
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // the keys that were added again while they were in memory
+	twice   map[Key]bool // the keys that were added more than once while they were in memory
 	runs    []run
 	closed  bool
 }
@@ -84,7 +84,7 @@ func (s *Keys) Close() error {
 }
 
 func (s *Keys) sort() {
-	if !slices.IsSorted(s.recent) { // sorting is skipped for the many lists that are sorted already
+	if !slices.IsSorted(s.recent) { // many lists are sorted already
 		slices.Sort(s.recent)
 	}
 	for i := 1; i < len(s.recent); i++ {
@@ -212,7 +212,7 @@ func (s *Keys) merge() (merger, error) {
 	return open, nil
 }
 
-// cursor reads keys in ascending order, from a sorted run in the file or from memory.
+// cursor reads keys in ascending order from memory or from a sorted run in the file.
 type cursor struct {
 	key  Key
 	r    *bufio.Reader

@@ -101,7 +101,8 @@ func (s *scratch) close() error {
 	return err
 }
 
-// createTemp creates a file that is removed when it is closed, or when the process ends.
+// createTemp creates a file that is removed when the file is closed, or when the
+// process ends.
 func createTemp(dir string) (file, error) {
 	f, err := os.CreateTemp(dir, "instep-spool-*")
 	if err != nil {
