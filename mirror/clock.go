@@ -75,7 +75,7 @@ func (c *trashClock) accept(today string) {
 }
 
 // firstKept returns the earliest day of the trash that must not be removed yet, if
-// files are kept for keep days; "" if nothing may be removed.
+// files are kept for the given number of days; "" if nothing may be removed.
 func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.isBehind(today) {

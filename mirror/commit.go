@@ -197,8 +197,8 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows returns the records of resources by URI. It does not read the records again that
-// Expect has read, since nobody else can have changed them.
+// rows returns the records of resources by URI. It reuses the records that Expect has
+// read, since nobody else can have changed them.
 func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
@@ -390,9 +390,9 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// blockedWithoutBytes reports whether a resource without bytes cannot have a path. A
-// file at the path is no obstacle: the bytes of the resource are fetched when that file
-// is gone.
+// blockedWithoutBytes reports whether a path is blocked for a resource without bytes. A
+// file at the path does not block it: the bytes of the resource are fetched when that
+// file is gone.
 func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.isStateDir(path) }
 
 func (b *batch) write(ctx context.Context, w *work) error {

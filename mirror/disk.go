@@ -115,7 +115,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // the file name is a link, but its target does not exist
+	if to, err := os.Readlink(name); err == nil { // the path is a link whose target does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}

@@ -16,7 +16,7 @@ import (
 const (
 	glanceFiles = 32       // the number of files that Glance checks at a time
 	glanceReads = 4        // the number of files that Glance reads although their modification times are unchanged
-	glanceBytes = 64 << 10 // the largest size of such files, in bytes
+	glanceBytes = 64 << 10 // the largest size, in bytes, of a file that Glance reads although its modification time is unchanged
 )
 
 // Glance checks 32 files of each set, different ones each time. If a file is missing or
@@ -108,9 +108,10 @@ func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64
 }
 
 // isUnchanged reports whether the file of a resource is unchanged. It reads the file if
-// the modification time has changed. It also reads up to *reads small files whose
-// modification time is unchanged. It returns true for a file that cannot be read, since
-// only an audit reports read errors.
+// the modification time has changed. It also reads a small file with an unchanged
+// modification time, unless *reads, the number of such files that may still be read, is
+// 0. It returns true for a file that cannot be read, since only an audit reports read
+// errors.
 func (m *Mirror) isUnchanged(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

@@ -16,7 +16,7 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // the error returns when a mirror is created in this directory
+		return mark, false, nil // creating a mirror in this directory will return the same error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)

@@ -59,7 +59,7 @@ type Version struct {
 	Began, Ended int64
 
 	past      bool // whether the state has ended
-	overtaken bool // whether a later run than the one to undo has changed the resource again
+	overtaken bool // whether a later run has changed the resource again
 	set       catalog.SetID
 	remainder string // the field Remainder in the form in which the catalog stores it
 }
@@ -253,7 +253,7 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 		case moment.IsZero() && v.Present():
 			present = &v
 		case !moment.IsZero() && (v.Since.After(moment) || !v.Present() && !v.Until.After(moment)): // the state began after the moment, or had ended by then
-		case v.SetURI == KeptSet: // a state in a set of the Source is preferred, which has the same bytes
+		case v.SetURI == KeptSet: // a state in a set of the Source has the same bytes, and is preferred
 			kept = cmp.Or(kept, &v)
 		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {

@@ -101,7 +101,7 @@ type Mirror struct {
 	claims claims
 	taken  atomic.Int64 // the number that Taken returns
 
-	commit chan struct{} // a lock that is held while a batch is committed; it also guards the next two fields
+	commit chan struct{} // a lock that is held while a batch is committed; it also guards the fields undone and run
 	undone bool          // whether a failed commit may have left intents (planned changes of files)
 	run    catalog.Run   // the run to which the next commit belongs
 

@@ -33,7 +33,7 @@ type fileNames struct {
 // file.
 func (n *fileNames) valid() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// combinedWith returns rules whose names two file systems both accept and distinguish.
+// combinedWith returns rules for names that both file systems accept and distinguish.
 func (n *fileNames) combinedWith(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)

@@ -343,7 +343,7 @@ func (m *Mirror) lock() error {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if m.o.Create && m.o.Adopt { // the lock file needs this directory, and perhaps also a new catalog
+		if m.o.Create && m.o.Adopt { // the lock file, and perhaps a new catalog, will be in this directory
 			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}

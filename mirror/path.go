@@ -323,16 +323,16 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape writes each byte of some runes as %XX: of the runes at the offsets in at, and
-// of those for which unsafe returns true. It calls unsafe once for each rune, from
+// escape writes each byte of some runes as %XX: of the runes at the given offsets, and
+// of the runes for which unsafe returns true. It calls unsafe once for each rune, from
 // first to last.
-func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
+func escape(s string, offsets []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i, size := 0, 0; i < len(s); i += size {
 		var r rune
 		r, size = utf8.DecodeRuneInString(s[i:])
-		escaped := unsafe(r, size) || slices.Contains(at, i)
+		escaped := unsafe(r, size) || slices.Contains(offsets, i)
 		for _, c := range []byte(s[i : i+size]) {
 			if escaped {
 				b.Write([]byte{'%', digits[c>>4], digits[c&15]})

@@ -48,7 +48,7 @@ type placer struct {
 	names   catalog.Names
 	rules   *fileNames
 	blocked func(path string, dir bool) (bool, error) // reports whether something that does not belong to the mirror occupies the path
-	closed  func(dir string) (bool, error)            // reports whether a directory may have no resources; nil if every directory may have some
+	closed  func(dir string) (bool, error)            // reports whether a directory is closed to resources; nil if no directory is closed
 	prefer  string                                    // a path to choose if it is free and fits the URI; "" if there is none
 	place   catalog.Place
 }

@@ -32,8 +32,8 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 // ascending order of the keys of their URIs ([resourcesync.KeyOf]). It yields a slice
 // with the state of the resource in each of the sets, in their order. Member is false
 // in the state for a set that does not have the resource. If a run changes the resource
-// at the same time, the slice has the states from before or after the change, but not
-// both. The next iteration overwrites the slice.
+// at the same time, all states are from before the change, or all from after it. The
+// next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID

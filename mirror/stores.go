@@ -135,7 +135,7 @@ type contentNames interface {
 }
 
 type stores struct {
-	cat      *catalog.Catalog // nil if there is no mirror, which only OpenReadOnly accepts
+	cat      *catalog.Catalog // nil if a directory without a mirror was opened read-only
 	facts    facts
 	own      own
 	contents contentNames

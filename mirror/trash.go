@@ -12,8 +12,8 @@ import (
 	"instep/internal/spool"
 )
 
-// newTrashDir returns the path for a new directory in the trash. The path has the given
-// time and a number.
+// newTrashDir returns the path for a new directory in the trash, whose name has the
+// given time and a number.
 func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
 	if m.flat != nil { // a random text needs no search for a free number, which would be slow in the flat layout

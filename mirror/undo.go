@@ -23,9 +23,8 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo restores the files of all intents (planned changes of files) that an
-// interruption has left to their states in the catalog. It can be interrupted and
-// repeated.
+// undo restores files to their states in the catalog after an interruption that has
+// left intents (planned changes of these files). It can be interrupted and repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {

@@ -243,7 +243,7 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // the batch has the content after the first call of add
+		c = nil // after the first call of add the batch has the content
 	}
 	if replaces && !r.o.Keep {
 		err = r.makeOthersDue(ctx, step, &row)
@@ -327,7 +327,7 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		return claims, nil
 	}
 	switch {
-	case step.SetURI == KeptSet: // no Source can state a newer state in KeptSet
+	case step.SetURI == KeptSet: // no Source states anything about KeptSet
 	case !row.Member:
 		cur, err := r.recompare(ctx, state.Set)
 		if err != nil {
@@ -341,7 +341,7 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		// counts as Unnamed: if two lists of the same moment contradict each other, the
 		// list without the resource is believed.
 		last, listed := told[step.URI], cur.Listed
-		if !cur.Sure.IsZero() { // Sure is set if Listed is a time in the future
+		if !cur.Sure.IsZero() { // Listed is a time in the future, so Sure replaces it
 			listed = cur.Sure
 		}
 		state.Unnamed = !last.Gone || !last.Told || !last.Moment.After(listed)
@@ -359,8 +359,8 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 }
 
 // recompare makes the next run compare the whole set with the lists of the Source, and
-// returns the cursor of the set. In case of a crash, it must be called before the
-// change that makes this comparison necessary.
+// returns the cursor of the set. It is called before the change that makes this
+// comparison necessary, so that a crash in between does no harm.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) (destination.Cursor, error) {
 	if cur, ok := r.stale[set]; ok {
 		return cur, nil

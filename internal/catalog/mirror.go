@@ -238,7 +238,7 @@ func (s *settling) settle() {
 // dropUnusedDirectories deletes the directories that Intend recorded for new resources,
 // if the outcome does not contain these resources.
 func (s *settling) dropUnusedDirectories() {
-	if len(s.Fresh) > 0 { // an outcome has all new resources or none, and all of them need their directories
+	if len(s.Fresh) > 0 { // the outcome has all new resources, so their directories are needed
 		return
 	}
 	paths, _ := queryColumn[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
@@ -330,8 +330,8 @@ func (s *settling) updateNoted() {
 	}
 }
 
-// writeMemberships writes in the order of row numbers, which is the order of the table,
-// to touch few pages.
+// writeMemberships writes in the order of row numbers, so that it changes only a few
+// pages of the table.
 func (s *settling) writeMemberships() {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })

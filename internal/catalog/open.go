@@ -215,7 +215,7 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 // temporary name, so that there is never an incomplete file at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // checked before the database, which another process creates first: the other order could find only the log
+	_, noWAL := os.Lstat(wal) // the log is checked before the database: another process that creates both in between has created the database first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():

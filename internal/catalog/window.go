@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// window is the time for which the resources are counted that a set loses without
-	// approval.
+	// window is the period for which losses of resources without approval are counted.
 	window = 24 * time.Hour
 	// maxStep is the longest time that counts as passed between two extents (records of
 	// the size of a set), even if the clock moved further. So a single jump of the

@@ -37,7 +37,7 @@ type Group struct {
 	mu   sync.Mutex // guards the fields below
 	held []*os.File
 	lent map[*os.File]struct{}
-	bulk bool // whether Sync must call SyncFS, because held and lent no longer have all files to sync
+	bulk bool // whether Sync must call SyncFS, because the group no longer tracks all files to sync
 	err  error
 }
 
@@ -93,8 +93,8 @@ func (g *Group) Return(f *os.File) {
 	delete(g.lent, f)
 }
 
-// switchToSyncFS forgets the single files if there are many, since one call of SyncFS
-// makes all of them durable.
+// switchToSyncFS stops tracking files if there are many, since one call of SyncFS makes
+// all of them durable.
 func (g *Group) switchToSyncFS() error {
 	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
 		return nil

@@ -21,7 +21,7 @@ func syncFS(*os.File) error { return errors.ErrUnsupported }
 
 var renameExcl func(fromDir int, from string, toDir int, to string) error
 
-var dirCalls *calls // nil, since this system has no such calls
+var dirCalls *calls // nil, since this system has no calls like openat
 
 var fullErrors []error
 

@@ -11,8 +11,8 @@ func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag, 0o640)
 }
 
-// openDir returns nil, because Windows cannot lock directories. That is not necessary,
-// since Windows lets nobody remove an open lock file.
+// openDir returns nil, because Windows cannot lock directories. Locking them is not
+// necessary, since Windows lets nobody remove an open lock file.
 func openDir(string) (*os.File, error) { return nil, nil }
 
 // tryLock locks one byte far beyond the end of the text in the file, so that other

@@ -15,7 +15,7 @@ type Index struct {
 	few     map[keyHash]Place // the positions of records by key, while there are few keys; nil if the keys are in the file
 	seeds   [2]maphash.Seed   // of keyHash
 	buckets int64             // the number of buckets of the hash table in the file, a power of two
-	used    int64             // the number of slots in the file with a key, which may be deleted
+	used    int64             // the number of slots in the file that have or had a key
 	live    int64             // the number of keys
 	bucket  [bucketSize]byte  // the bytes of the bucket that was last read from the file
 	closed  bool
@@ -32,7 +32,7 @@ const (
 	bucketSlots = 32
 	bucketSize  = slotSize * bucketSlots
 
-	slotState = 28 // the offset in a slot at which it says whether it is free, used or deleted
+	slotState = 28 // the offset of the byte in a slot that says whether the slot is free, used or deleted
 )
 
 const (

@@ -84,7 +84,7 @@ func (s *Keys) Close() error {
 }
 
 func (s *Keys) sort() {
-	if !slices.IsSorted(s.recent) { // many lists are sorted already
+	if !slices.IsSorted(s.recent) { // many lists are sorted already, and testing is faster than sorting
 		slices.Sort(s.recent)
 	}
 	for i := 1; i < len(s.recent); i++ {

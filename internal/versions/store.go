@@ -215,7 +215,7 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire removes all states that ended moment the given time: first the files that
+// Expire removes all states that ended before the given moment: first the files that
 // Place created for them in a bucket, then the bytes that no remaining state has, and
 // last their rows in the database. Because of this order, a call that was interrupted
 // can be repeated.
