@@ -9,7 +9,7 @@ import (
 // trashClock computes how long ago the files of a day were moved to the trash. The clock
 // of a machine may be wrong for a while, and so may the dates in the trash. Therefore:
 //
-//   - A day's age is computed from the latest date that two consecutive runs have
+//   - The age of a day is counted up to the latest date that two consecutive runs have
 //     reached. So a single run whose clock is ahead removes nothing.
 //   - A run whose clock is behind that date removes nothing, and the date of the run
 //     is recorded as doubtful. A date later than today is also doubtful.

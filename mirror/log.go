@@ -26,7 +26,6 @@ const (
 	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it even if the publication has read no further
 )
 
-// publisher is the content of a publication's file.
 type publisher struct {
 	Read int64     `json:"read"` // the number of the last change that the publication has read
 	Seen time.Time `json:"seen"` // the time at which the publication last registered

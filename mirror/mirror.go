@@ -91,8 +91,8 @@ type Mirror struct {
 	marker   marker     // the last marker that was read or written; zero if the mirror was opened read-only
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // stores the bytes of resources under their paths
-	files  blob.Bucket                 // the files in the directory; the same as bucket in the layout Tree
+	bucket blob.Bucket                 // the bucket that has the bytes of resources under their paths
+	files  blob.Bucket                 // the bucket of all files in the directory; the same as bucket in the layout Tree
 	flat   *flat                       // the same as bucket in the layout Flat; nil in the layout Tree
 	docs   *documents                  // the cache of the Source's documents; nil if there is no mirror
 	clean  func(context.Context) error // a function that removes the temporary files of the bucket
@@ -217,7 +217,6 @@ func (m *Mirror) setID(ctx context.Context, name string) (catalog.SetID, error) 
 	return id, err
 }
 
-// makeSet creates the set if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
 	id, err := m.setID(ctx, name)
 	if err != nil || id != 0 {

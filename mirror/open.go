@@ -202,8 +202,6 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory, and creates it first if it is missing and a mirror may be
-// created there.
 func (m *Mirror) findDir(ctx context.Context) error {
 	err := m.openDir()
 	if errors.Is(err, fs.ErrNotExist) && m.o.Create {

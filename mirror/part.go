@@ -42,7 +42,6 @@ type part struct {
 	err  error // the first error of a write or sync; after it, the content of the file is unknown
 }
 
-// partNote is the content of the file with the note of a part.
 type partNote struct {
 	Name string    `json:"name"`
 	At   int64     `json:"at"` // the number of bytes that were durable at the last checkpoint

@@ -15,10 +15,9 @@ import (
 
 // adaptNames gives resources other paths if the mirror was copied to a file system that
 // refuses their paths, or that treats the paths of two resources as the same. It runs
-// before anything else is written. The rules for names only become stricter, so that all
-// paths remain valid if the mirror is copied back.
-// If copying has made one file of two, the bytes of one resource are lost, and the next
-// run fetches them again.
+// before anything else is written. The rules for names only become stricter, so that
+// all paths remain valid if the mirror is copied back. If copying has left one file of
+// two, the bytes of one resource are lost, and the next run fetches them again.
 func (m *Mirror) adaptNames(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil

@@ -20,7 +20,6 @@ const (
 	reserveFiles = 10_000
 )
 
-// checkSpace returns an error if too little space is free to begin a batch.
 func (m *Mirror) checkSpace() error {
 	if err := m.checkSpaceAt(m.disk.root); err != nil || m.o.State == "" {
 		return err

@@ -289,7 +289,6 @@ func asWritten(s string) string { return s }
 // characters.
 func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 
-// wgetWindowsName is like wgetName for wget on Windows.
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {

@@ -220,7 +220,6 @@ func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesyn
 	return h.Digests(), true, nil
 }
 
-// recordLost makes resources due because their bytes are lost.
 func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason string) error {
 	due, err := m.makeDue(ctx, lost, reason)
 	if err != nil || len(due) == 0 {

@@ -132,7 +132,7 @@ type recorder struct {
 	fold           func(path string) string
 	members, bytes int64            // by how much the transaction changes the numbers of members and bytes of the set
 	droppedPieces  map[string]bool  // directories whose rows the transaction has already deleted from the table piece
-	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
+	bases, dirs    map[string]int64 // caches of row numbers: see enterBases and enterDirectories
 	leftDirs       map[int64]bool   // row numbers of the directories from which the transaction moved or removed a file
 	lastID         int64            // the greatest row number of a resource; 0 if it has not been read yet
 }

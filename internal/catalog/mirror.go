@@ -132,8 +132,8 @@ type Outcome struct {
 type Found struct {
 	Set    SetID
 	URI    string // URI of the resource whose path the file had
-	Path   string // path at which the file was
-	Kept   string // path to which the file was moved
+	Path   string // the path of the file before it was moved
+	Kept   string // the path of the file after it was moved
 	Length resourcesync.Length
 }
 
@@ -209,7 +209,7 @@ type settling struct {
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources of the outcome, by URI
-	fresh map[string]*Resource // the new resources, as in the field Stored of the outcome, by URI; nil for a resource without bytes
+	fresh map[string]*Resource // the elements of Stored for new resources, by URI; nil for a new resource without bytes
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // current time in microseconds since 1970
 }

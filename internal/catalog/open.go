@@ -90,7 +90,6 @@ type Mirror struct {
 // scans, and the spellings of URIs in adopted publications.
 type Publisher struct{ *db }
 
-// db is the database that the stores share.
 type db struct {
 	path  string
 	now   func() time.Time
@@ -383,7 +382,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
 		"foreign_keys(ON)",
-		"mmap_size(0)",                 // with mmap, an I/O error would raise a signal
+		"mmap_size(0)",                 // with a memory-mapped file, an I/O error would raise a signal
 		"journal_size_limit(16777216)", // in bytes: the write-ahead log is cut to this size after a checkpoint
 	}
 	if readOnly {

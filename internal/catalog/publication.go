@@ -76,7 +76,6 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 	})
 }
 
-// setOf selects the set of the publication whose id is $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
 func (r *recorder) expectOne(n, id int64, state string) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// lookupSize is the largest number of keys in one query of the function lookup.
 const lookupSize = 500
 
 // querier runs queries: a reading runs them outside of a transaction, a recorder inside.
@@ -55,7 +54,6 @@ func scanRow(a querier, dest []any, query string, args ...any) (found bool, err 
 	return found && err == nil, err
 }
 
-// queryValue is for a query that returns one column of at most one row.
 func queryValue[T any](a querier, query string, args ...any) (v T, found bool, err error) {
 	found, err = scanRow(a, []any{&v}, query, args...)
 	return v, found, err

@@ -19,7 +19,6 @@ type Refolding struct {
 	Settings map[string]string
 }
 
-// refoldPage is the number of rows that Refold reads at a time.
 const refoldPage = 500
 
 // Refold replaces the folded forms of all paths in one transaction, and makes f.Fold

@@ -57,7 +57,7 @@ func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := retryEINTR(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	if errors.Is(err, unix.EINVAL) { // the file system does not support this call
+	if errors.Is(err, unix.EINVAL) { // the file system cannot rename without replacing
 		return errors.ErrUnsupported
 	}
 	return err

@@ -192,7 +192,6 @@ func (x *Index) spill() error {
 	return x.become(next, err)
 }
 
-// grow moves the keys to a hash table of twice the size.
 func (x *Index) grow() error {
 	next := x.table(2 * x.buckets)
 	err := next.scratch.extend(next.buckets * bucketSize)

@@ -219,7 +219,6 @@ type cursor struct {
 	keys []Key
 }
 
-// next moves the cursor to its next key. It returns false if there are no more keys.
 func (c *cursor) next() (bool, error) {
 	if c.r == nil {
 		if len(c.keys) == 0 {
@@ -260,7 +259,6 @@ func errBroken(err error) error {
 	return fmt.Errorf("read back a key: %w", err)
 }
 
-// merger is a heap of cursors, ordered by their current keys.
 type merger []*cursor
 
 func (m merger) Len() int           { return len(m) }
@@ -274,7 +272,6 @@ func (m *merger) Pop() any {
 	return c
 }
 
-// advance moves the cursor with the smallest key to its next key.
 func (m *merger) advance() error {
 	ok, err := (*m)[0].next()
 	if err != nil {

@@ -42,7 +42,6 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	return nil
 }
 
-// marshals reports whether a type has its own encoding, as bytes or text.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||

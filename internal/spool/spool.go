@@ -63,7 +63,6 @@ func (s *scratch) extend(n int64) error {
 	return s.writeAt([]byte{0}, n-1)
 }
 
-// open creates the temporary file unless it exists already.
 func (s *scratch) open() error {
 	if s.f != nil {
 		return nil

@@ -19,7 +19,6 @@ var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// maxSeq is greater than the Seq of every change.
 const maxSeq = 1 << 60
 
 func digest(bytes string) resourcesync.Digest {

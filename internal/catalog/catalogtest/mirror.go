@@ -291,5 +291,4 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	want(t, "whether the bytes still have a name", has, false)
 }
 
-// answer returns a function for LogIf that always returns wanted.
 func answer(wanted bool) func() (bool, error) { return func() (bool, error) { return wanted, nil } }
