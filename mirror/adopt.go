@@ -15,8 +15,8 @@ import (
 	"instep/resourcesync"
 )
 
-// claims records which files the batches that are not committed yet will move or replace.
-// No two batches may move the same file.
+// claims records which files the open batches will move or replace, so that no two
+// batches move the same file.
 type claims struct {
 	mu         sync.Mutex // guards the rest
 	lastNumber uint64
@@ -47,8 +47,8 @@ func (c *claims) reserveMove(path string, b *batch) bool {
 	return true
 }
 
-// reservePlace reserves a path for a new file of the batch. A file there that an older
-// batch will move is no obstacle, since older batches commit first.
+// reservePlace reserves a path for a new file of the batch. It also succeeds if an
+// older batch will move the file away that is there, since older batches commit first.
 func (c *claims) reservePlace(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	}
 }
 
-// takeOver makes the file at key the content of the resource without copying it. r reads
-// the bytes of that file.
+// takeOver makes the file at key the content of the resource without copying it. The
+// reader r returns the bytes of that file.
 func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 }
 
 // mayBelong reports whether path is the path of the resource, or may become it. It
-// returns false if the Source gives no digest, since only a digest could prove the bytes
+// returns false if the Source gives no digest, since then nothing could prove the bytes
 // of a file there.
 func (m *Mirror) mayBelong(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
@@ -224,10 +224,9 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// reusablePath returns the path of a resource if the file that occupies the path may have
-// the resource's bytes. Otherwise it returns err, the result of checkVacant. If the
-// Source gives no digests, the caller still has to compare the file with the fetched
-// bytes.
+// reusablePath returns the path of a resource if the file that occupies it may have the
+// bytes of the resource, and otherwise the error err of checkVacant. If the Source
+// gives no digests, the caller still has to compare that file with the fetched bytes.
 func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -245,8 +244,8 @@ func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error
 	return occupied.path, nil
 }
 
-// takeIfEqual makes the file at path the content of the resource if the file has the same
-// bytes as c, which were fetched. It discards c in any case.
+// takeIfEqual makes the file at path the content of the resource if the file has the
+// same bytes as the fetched content c. It always discards c.
 func (b *batch) takeIfEqual(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
@@ -283,14 +282,14 @@ func (m *Mirror) noteTaken(w *work) {
 	}
 }
 
-// Taken returns the number of files that were in the directory without belonging to the
-// mirror, and that have become files of resources since the mirror was opened.
+// Taken returns the number of files that did not belong to the mirror, and that have
+// become files of resources since the mirror was opened.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies a file that does not belong to the mirror into the flat layout. The
 // original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put verifies digests, but not the modification time, which may be the only proof
+	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put does not verify the modification time, which may be the only proof
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -310,7 +309,7 @@ func notHeld(path string, err error) error {
 }
 
 // checkProof returns an error unless a digest, or else length and modification time,
-// prove that the file at path has the bytes of w.
+// prove that the file at path has the bytes that the Source states.
 func (m *Mirror) checkProof(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
@@ -340,13 +339,13 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 	return b.checkVacant(ctx, w, row)
 }
 
-// placeAmongStrays finds a path for a new URI. A file that does not belong to the mirror
-// blocks its path, unless that file is to be adopted or has the bytes of the resource.
-// With Options.Adopt no such file blocks a path, since the commit moves the file to the
-// trash.
+// placeAmongStrays finds a path for a new URI. A file that does not belong to the
+// mirror blocks the path at which it is, unless the batch adopts that file or the file
+// has the bytes of the resource. With Options.Adopt such a file never blocks a path,
+// since the commit moves the file to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
-	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
+	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.isStateDir, blocked: func(path string, dir bool) (bool, error) {
 		k, at, err := b.m.disk.look(path)
 		if err != nil || k != file || at != path || dir {
 			return k != absent && !(dir && k == directory), err

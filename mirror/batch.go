@@ -25,7 +25,7 @@ type batch struct {
 
 	mu        sync.Mutex                   // guards the rest
 	entries   map[string]*entry            // changes by URI
-	known     map[rowKey]*catalog.Resource // records of resources that Expect has read from the catalog
+	known     map[rowKey]*catalog.Resource // records that Expect has read from the catalog
 	spent     bool
 	consented bool // whether a person has approved the deletions in the batch
 }
@@ -47,17 +47,17 @@ type content struct {
 	changed  time.Time
 	modTime  time.Time // the modification time to set on the file; if zero, none is set
 
-	taken string // the path of an existing file that becomes the file of the resource; "" if the bytes were written to a new file
-	note  string // the path of the file with the partNote if the bytes come from an interrupted transfer; otherwise ""
+	taken string // the path of an existing file that becomes the file of the resource; "" for a new file
+	note  string // the path of the file with the partNote, if the bytes come from an interrupted transfer
 	found bool   // whether the bytes come from a file that did not belong to the mirror
 }
 
 // claim is a change of the membership of a resource in one set.
 type claim struct {
 	gone  bool
-	state catalog.Membership // the new membership; for a deletion, state.Changed is the time of the deletion if the Source states one
+	state catalog.Membership // the new membership; after a deletion, its field Changed is the time of the deletion, if the Source states one
 
-	noted    bool // whether to record typ and verified even if the batch has no new bytes
+	noted    bool // whether to record the fields typ and verified although the batch has no new bytes
 	typ      string
 	verified bool
 }
@@ -101,9 +101,9 @@ func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Re
 	return n, err
 }
 
-// store adds the content that the function receive returns to the batch. It fails before
-// calling receive if a file that does not belong to the mirror is at the path of the
-// resource, since then fetching the bytes would be useless.
+// store adds the content that receive returns to the batch. It fails before calling
+// receive if a file that does not belong to the mirror is at the path of the resource,
+// so that no bytes are fetched in vain.
 func (b *batch) store(ctx context.Context, set string, w *harvest.Resource, verified bool, receive func() (*content, error)) error {
 	cl, row, err := b.admit(ctx, set, w)
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 
 // admit returns the change by which the resource becomes a member of the set, and the
 // record of the resource in the catalog. It returns ErrStale if the recorded state is
-// newer than w.
+// newer than the statement of the Source.
 func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -187,10 +187,10 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 	return c, row, err
 }
 
-// withoutFuture returns the zero time instead of a time in the future, which comes from a
-// wrong clock: compared with it, all later changes would look old.
+// withoutFuture returns the zero time instead of a time in the future. Such a time
+// comes from a wrong clock, and all later changes would look old beside it.
 func (m *Mirror) withoutFuture(t time.Time) time.Time {
-	if t.Equal(always) {
+	if t.Equal(farFuture) {
 		return t
 	}
 	return evidence.Placed(t, time.Time{}, m.o.Now())
@@ -225,7 +225,7 @@ func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catal
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // the commit gives the resource a path outside the state directory
+			return nil // the commit gives the resource a path outside of the state directory
 		}
 		known, err := m.isNamed(ctx, at)
 		if err != nil || known {
@@ -243,8 +243,7 @@ func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catal
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError says what occupies the path of a resource, or one of the parents of that
-// path.
+// occupiedError says what occupies the path of a resource, or a parent of that path.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -257,9 +256,8 @@ func (e *occupiedError) Error() string {
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits for a running commit. Then it reports whether that commit has stored a
-// file at path: for the given URI or, if that URI still has no path, for another
-// resource.
+// justStored waits for a running commit. Then it reports whether the given URI has a
+// file at path or, if the URI has no path yet, whether another resource has one.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -302,15 +300,15 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf discards the object and returns an error if the digests or the n bytes differ
-// from what the Source states.
+// contentOf returns an error if the digests or the length n differ from what the Source
+// states. Then it also discards the object.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // in the flat layout several resources share a file, so the file cannot have the time of one of them
+	if b.m.flat == nil { // several resources may share a file of the flat layout, so it cannot have the time of one of them
 		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
@@ -328,9 +326,9 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a change of one membership, and the content c unless it is nil, to the batch.
-// The last change of a membership replaces earlier ones. Of several contents for one URI,
-// the one with the latest time of change is kept.
+// add adds a change of one membership, and the content c unless it is nil, to the
+// batch. The last change of a membership replaces earlier ones. If there are several
+// contents for one URI, add keeps the content with the latest time of change.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.checkContentPath(c); err != nil {
 		return errors.Join(err, c.object.Discard())
@@ -401,8 +399,8 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. The next run fetches what w states or, if the catalog
-// has a later statement of the Source, what the later one states.
+// Due implements destination.Batch. The next run fetches what w states, unless the
+// catalog has a later statement of the Source.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)
@@ -438,7 +436,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // these fields describe the stored bytes, which remain
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // LastMod and Remainder describe the stored bytes, which remain
 	}
 	return b.add(w.URI, nil, c)
 }

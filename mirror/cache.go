@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	documentsName = "documents" // the directory for documents in the state directory
+	documentsName = "documents" // the name of the directory for documents, which is in the state directory
 	maxDocuments  = 64 << 20    // the largest total size of the stored documents, in bytes
 	maxFields     = 64 << 10    // the largest size of the metadata in a document's file, in bytes
-	blockSize     = 4 << 10     // the disk space that the smallest file takes, in bytes
+	blockSize     = 4 << 10     // the disk space of a file is counted in blocks of this number of bytes
 )
 
 // Documents implements destination.Mirror. It stores documents in the directory
@@ -44,7 +44,7 @@ type documents struct {
 	readOnly bool
 
 	mu    sync.Mutex
-	files map[string]keptFile // the stored files by name; nil before the first call of Store
+	files map[string]keptFile // the stored files by name; nil until Store is called
 	total int64
 }
 
@@ -139,8 +139,8 @@ func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
 	d.dropOldest(name)
 }
 
-// list reads the directory of documents, but only once. It removes other files from the
-// directory.
+// list reads the directory of documents when it is first called, and removes other
+// files from it.
 func (d *documents) list() error {
 	if d.files != nil {
 		return nil
@@ -188,14 +188,14 @@ func (d *documents) replace(name string, text []byte) error {
 }
 
 // dropOldest removes the oldest files until the rest takes at most maxDocuments bytes. It
-// never removes the file named spare, which was just written.
-func (d *documents) dropOldest(spare string) {
+// never removes the file named newest, which was just written.
+func (d *documents) dropOldest(newest string) {
 	if d.total <= maxDocuments {
 		return
 	}
 	names := make([]string, 0, len(d.files))
 	for name := range d.files {
-		if name != spare {
+		if name != newest {
 			names = append(names, name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // trashClock computes how long ago the files of a day were moved to the trash. The clock
 // of a machine may be wrong for a while, and so may the dates in the trash. Therefore:
 //
-//   - A day's age is computed from the latest date that two consecutive runs have
+//   - The age of a day is counted up to the latest date that two consecutive runs have
 //     reached. So a single run whose clock is ahead removes nothing.
 //   - A run whose clock is behind that date removes nothing, and the date of the run
 //     is recorded as doubtful. A date later than today is also doubtful.
@@ -31,14 +31,14 @@ const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether today is before a day that earlier runs have reached, so that
-// the clock must be wrong.
-func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
+// isBehind reports whether today is before a day that earlier runs have reached, so
+// that the clock must be wrong.
+func (c *trashClock) isBehind(today string) bool { return today < max(c.Sure, firstDay) }
 
 // begin records the day on which a run begins. Later runs compare their clock with that
 // day.
 func (c *trashClock) begin(today string) {
-	if c.behind(today) {
+	if c.isBehind(today) {
 		c.doubt(today, "")
 	} else {
 		if c.Last >= firstDay {
@@ -53,8 +53,8 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt records that the clock may have shown day wrongly, and that the age of day is
-// counted from start; "" if start is not known yet.
+// doubt records that the clock may have been wrong on a day. The age of the day is
+// counted from start; start is "" if it is not known yet.
 func (c *trashClock) doubt(day, start string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
@@ -62,8 +62,8 @@ func (c *trashClock) doubt(day, start string) {
 	c.Doubt[day] = start
 }
 
-// accept trusts the clock although earlier runs had a later date. The age of all doubtful
-// days is then counted from today.
+// accept trusts the clock although earlier runs had a later date. It counts the age of
+// all doubtful days from today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -74,35 +74,35 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// firstKept returns the earliest day of the trash that must not be removed yet, if files
-// are kept for the given number of days; "" if nothing may be removed.
+// firstKept returns the earliest day of the trash that must not be removed yet, if
+// files are kept for the given number of days; "" if nothing may be removed.
 func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
-	if err != nil || c.behind(today) {
+	if err != nil || c.isBehind(today) {
 		return ""
 	}
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns those of the days whose age is counted from a day before first, so that
-// they may be removed from the trash. It also records which days are doubtful.
+// expired returns the days to remove from the trash, because their age is counted from
+// a day before first. It also updates the doubtful days.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
 			c.doubt(day, today)
 		}
-		if c.agesFrom(day) < first {
+		if c.agingStart(day) < first {
 			old = append(old, day)
 		}
 	}
-	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.agesFrom(day) < first })
+	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.agingStart(day) < first })
 	return old
 }
 
-// agesFrom returns the day from which the age of a day in the trash is counted. Usually
-// this is the same day. It is another one if the clock may have been wrong on the given
-// day and no later run has begun on that day again.
-func (c *trashClock) agesFrom(day string) string {
+// agingStart returns the day from which the age of a day in the trash is counted. It
+// differs from that day if the clock may have been wrong, and if no run with a right
+// clock has reached the day since then.
+func (c *trashClock) agingStart(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
 		return day
@@ -132,12 +132,12 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 		return "", false, nil
 	}
 	c, _, err := m.trashClock(ctx)
-	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.o.Now())), err
+	return max(c.Sure, firstDay), err == nil && c.isBehind(dateOf(m.o.Now())), err
 }
 
-// AcceptClock makes today the latest known day, even if earlier runs had a later date. If
-// files were moved to the trash on days that are in the future by the present clock,
-// their age is counted from today.
+// AcceptClock makes today the latest known day, even if earlier runs had a later date.
+// Files that were moved to the trash on a day that is now in the future get the age of
+// files that are moved today.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly

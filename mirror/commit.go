@@ -20,16 +20,16 @@ import (
 
 type step struct {
 	catalog.Intent
-	content  *content  // the bytes to store at step.Path; nil if the file there is moved to the trash or remains
-	segments []segment // the names that make up the path; set only for a new URI
-	stray    bool      // whether the file that the commit moves to the trash does not belong to the mirror
+	content  *content  // the bytes to store at Path; nil if the file there is moved to the trash or remains
+	segments []segment // the names in the path of a new URI; nil for other URIs
+	stray    bool      // whether the file at Path, which is moved to the trash, does not belong to the mirror
 }
 
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
-	listed  map[catalog.SetID]time.Time // for each set that the batch does not change, the time of its newest list
+	listed  map[catalog.SetID]time.Time // the time of the newest list of each set that the batch does not change
 	room    string                      // the directory in the trash for this commit; "" until a file has to be moved there
 }
 
@@ -91,8 +91,8 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// The error is ignored. A note that remains is removed when the mirror is opened
-		// again, since the file that it describes no longer exists.
+		// The error is ignored. Opening the mirror again removes a note that remains, since
+		// the file that it describes no longer exists.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -174,14 +174,15 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// Steps that take over an existing file come first, so that another file can be moved to
-	// its old path.
+	// Steps that take over an existing file come first, so that later steps can move
+	// other files to the old path of that file.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
-// noteListed records in the map listed when the newest list of each set has confirmed the
-// resource. It does so for the sets of the resource that the batch does not change.
+// noteListed adds to the map listed the time of the newest list of each set that has
+// the resource and that the batch does not change. These lists have confirmed the
+// recorded state of the resource.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
@@ -196,8 +197,8 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows returns the records of resources by URI. It does not read a record again that
-// Expect has read, since nobody else can have changed the record.
+// rows returns the records of resources by URI. It reuses the records that Expect has
+// read, since nobody else can have changed them.
 func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
@@ -276,9 +277,9 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// chooseTrashPaths chooses a path in the trash for each file that is replaced or deleted.
-// If something else than a regular file is at the path of a deleted resource, it does not
-// belong to the mirror and remains.
+// chooseTrashPaths chooses a path in the trash for each file that is replaced or
+// deleted. If the path of a deleted resource has something else than a regular file,
+// that does not belong to the mirror and remains.
 func (m *Mirror) chooseTrashPaths(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -315,7 +316,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.o.Adopt { // not in parallel: in the flat layout write changes the catalog, too, and with Adopt the catalog records the displaced files only after write has moved them
+	if b.m.flat != nil || b.m.o.Adopt { // one after the other: in the flat layout write changes the catalog, too, and with Adopt the catalog records displaced files, which write has to move first
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -330,7 +331,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // such a batch syncs its files in Commit
+		return nil // a batch without the method Sync syncs its files in Commit
 	}
 	return b.m.addFull(s.Sync(ctx))
 }
@@ -366,13 +367,13 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 }
 
 func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
-	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.closed}
+	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.isStateDir}
 	return p.put(segments)
 }
 
-// closed reports whether dir is the state directory of a mirror or publication, in which
-// no resource may be stored.
-func (m *Mirror) closed(dir string) (bool, error) {
+// isStateDir reports whether dir is the state directory of a mirror or publication, in
+// which no resource may be stored.
+func (m *Mirror) isStateDir(dir string) (bool, error) {
 	if m.flat != nil { // paths of the flat layout are only names in the catalog, so they cannot be in a state directory
 		return false, nil
 	}
@@ -380,8 +381,8 @@ func (m *Mirror) closed(dir string) (bool, error) {
 	return k == stateDir, err
 }
 
-// blocked returns a function that reports whether something is at a path. An existing
-// directory does not block a path at which a directory is needed.
+// blocked returns a function that reports whether a path is occupied. A directory does
+// not occupy a path at which a directory is needed.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -389,10 +390,10 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// blockedWithoutBytes reports whether a path is blocked for a resource whose bytes are
-// still missing. A file at the path does not block it: the resource is fetched when that
+// blockedWithoutBytes reports whether a path is blocked for a resource without bytes. A
+// file at the path does not block it: the bytes of the resource are fetched when that
 // file is gone.
-func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.closed(path) }
+func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.isStateDir(path) }
 
 func (b *batch) write(ctx context.Context, w *work) error {
 	for _, s := range w.steps {
@@ -405,7 +406,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // somebody has created a file at the path after Put had checked the path
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // somebody has created a file at the path since Put checked the path
 	}
 	return err
 }

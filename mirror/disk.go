@@ -32,7 +32,7 @@ type disk struct {
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
-	dirs    map[string]struct{} // paths at which a directory was found that is not a state directory
+	dirs    map[string]struct{} // a cache of paths of directories that are not state directories
 }
 
 // maxDirs bounds disk.dirs.
@@ -48,8 +48,8 @@ func openDisk(dir string) (*disk, error) {
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget closes the cached directories. The caller calls it when directories may have
-// been removed or replaced.
+// forget closes the cached directories. It is called when directories may have been
+// removed or replaced.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,8 +67,8 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove returns the directory of a mirror that contains the given path, so that a
-// resource of the mirror could get the path; "" if there is none.
+// mirrorAbove returns the directory of a mirror that contains the path, if a resource
+// of the mirror could get this path; otherwise "".
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -85,8 +85,8 @@ func mirrorAbove(path string) (string, error) {
 }
 
 // relative returns the slash-separated path of dir relative to top; "" if dir is not
-// inside top. Both parameters must be free of symbolic links, but may spell the same name
-// in different ways.
+// inside top. Both paths must be free of symbolic links, but may spell the same name in
+// different ways.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -115,7 +115,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // name is a link to a file that does not exist
+	if to, err := os.Readlink(name); err == nil { // the path is a link whose target does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -162,7 +162,8 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir also creates missing parents, with dirMode, and makes all of them durable.
+// makeDir also creates missing parents, with the mode dirMode. It makes all these
+// directories durable.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -204,8 +205,8 @@ func (d *disk) checkOwnDirectory() error {
 	return err
 }
 
-// foreignFile returns the path of a file that the interrupted creation of a mirror would
-// not have left in the directory; "" if there is none. Such a file shows that the
+// foreignFile returns the path of a file that the interrupted creation of a mirror
+// cannot have left in the directory; "" if there is none. Such a file shows that the
 // directory is used for something else.
 func (d *disk) foreignFile() (string, error) {
 	top, err := d.root.Open(".")
@@ -273,7 +274,7 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn is a faster look for a path of which all parents are known to be directories.
+// lookIn is like look, but needs a path whose parents are known to be directories.
 func (d *disk) lookIn(name string) (kind, error) {
 	d.mu.Lock()
 	k, err := kindOf(d.parents.Type(name))
@@ -281,9 +282,9 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns stateDir if the directory at name is a state directory, and otherwise k
-// and err unchanged. Some file systems also open the mirror's own state directory by
-// names in another case or Unicode form, so these differences are ignored.
+// orState returns the kind stateDir if the directory at name is a state directory, and
+// otherwise its parameters k and err. It ignores case and Unicode form for the mirror's
+// own state directory, since some file systems open that directory by such names, too.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:

@@ -32,8 +32,9 @@ const (
 // ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
 var ErrLayout = errors.New("the layout of an existing mirror cannot be changed")
 
-// inMarker returns the layout as the marker of a mirror stores it, where "" means Tree.
-func (l Layout) inMarker() Layout {
+// markerText returns the layout as it is in the marker of a mirror, which has "" for
+// Tree.
+func (l Layout) markerText() Layout {
 	if l == Tree {
 		return ""
 	}
@@ -51,9 +52,9 @@ func (l Layout) format() int {
 	return 0
 }
 
-// useLayout prepares the open mirror for the layout that its marker states.
+// useLayout prepares the mirror for the layout in its marker.
 func (m *Mirror) useLayout(layout Layout) error {
-	if m.o.Layout != "" && m.o.Layout.inMarker() != layout {
+	if m.o.Layout != "" && m.o.Layout.markerText() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
 	}
 	if layout == Flat {
@@ -63,8 +64,8 @@ func (m *Mirror) useLayout(layout Layout) error {
 	return nil
 }
 
-// look is like disk.look. In the flat layout, where the path of a resource exists only in
-// the catalog, it reads the catalog.
+// look is like disk.look. In the flat layout it reads the catalog, since the paths of
+// resources exist only there.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -76,9 +77,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// checkContentPath returns an error if the bytes of c cannot be stored in the flat
-// layout, because something that does not belong to the mirror is at the path for these
-// bytes.
+// checkContentPath returns an error if something that does not belong to the mirror is
+// at the path for the bytes of c in the flat layout.
 func (m *Mirror) checkContentPath(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -96,14 +96,13 @@ const contentDir = "sha256"
 // flat is the bucket of a mirror with the layout Flat. It stores equal bytes once, in a
 // file named by their SHA-256. The paths of resources, and paths in the trash, are only
 // names: the catalog records which bytes each name has. Any other key below .instep is
-// the path of a file.
-// The catalog records bytes that may have no name as loose: new bytes before they are
-// stored, and old bytes before their last name is removed. After an interruption, bytes
-// without a name can so be found and removed.
+// the path of a file. The catalog records bytes that may have no name as loose: new
+// bytes before they are stored, and old bytes before their last name is removed. So
+// bytes without a name are found and removed after an interruption.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock, held while names in the catalog change
+	commit   chan struct{} // a lock that is held while names in the catalog change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -137,8 +136,8 @@ func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf returns the day on which the name key was moved to the trash; "" if key is not in
-// the trash.
+// dayOf returns the day on which the file with the given name was moved to the trash;
+// "" if it is not in the trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -178,7 +177,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // tries again, since the name may have got other bytes after its bytes were looked up
+		last = sum // the loop continues, since the name may have got other bytes after sum returned
 	}
 }
 
@@ -238,8 +237,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes the files to which no resource of the catalog refers. The caller must hold
-// f.commit, unless it is the only writer of the mirror.
+// tidy removes the files whose bytes have no name in the catalog. Its caller must hold
+// the lock commit, unless nothing else writes to the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -278,13 +277,13 @@ type flatBatch struct {
 
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // the file with new bytes; nil if the object has existing bytes
-	taken string      // the name that was given to Take; "" if the object is a file
+	file  blob.Object // the file with new bytes; nil if the object has the bytes of a name
+	taken string      // the name that Take got, if the object has existing bytes
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
 	sum    resourcesync.Digest // the SHA-256 of the object's bytes; zero until the object is closed
-	broken bool                // whether the object was discarded or put, and cannot be used any more
+	broken bool                // whether the object was discarded or put, so that it cannot be used any more
 }
 
 // Create implements blob.Batch.
@@ -296,8 +295,7 @@ func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
 	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
 }
 
-// Take implements blob.Batch. The key may be the path of a file, or a name that the
-// catalog has for bytes.
+// Take implements blob.Batch. The key is the path of a file, or a name in the catalog.
 func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -469,8 +467,8 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores the new bytes before it changes the names in the catalog, and removes
-// bytes without a name last. So every name has its bytes even after a crash.
+// rename first stores the new bytes, then changes the names in the catalog, and then
+// removes bytes without a name. So every name has its bytes even after a crash.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
@@ -515,7 +513,7 @@ type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // bytes that are kept even if they have no name
+	left  map[resourcesync.Digest]bool // SHA-256 of bytes that are kept even if they have no name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {
@@ -525,13 +523,13 @@ func (n *naming) put(o *flatObject, p blob.Put) error {
 	}
 	if !isName(p.Key) {
 		if o.file == nil {
-			return fmt.Errorf("bytes that were taken by the name %q cannot be put into a file of their own", o.taken)
+			return fmt.Errorf("the bytes of the name %q cannot be put into a file of their own", o.taken)
 		}
 		n.b.files.Put(o.file, p)
 		return nil
 	}
 	if o.taken != "" && n.names[o.taken] != sum {
-		return fmt.Errorf("the name %q was given other bytes after its bytes were taken", o.taken)
+		return fmt.Errorf("the bytes of the name %q have changed since they were taken", o.taken)
 	}
 	if o.taken == p.Key {
 		return nil

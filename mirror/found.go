@@ -10,8 +10,8 @@ import (
 // example after the catalog was lost. Such a file does not belong to the mirror until a
 // batch gives its bytes a name. An interrupted batch must not remove the file.
 
-// hasUnnamed reports whether there is a file with these bytes, but no name for them in
-// the catalog.
+// hasUnnamed reports whether a file has these bytes, but the catalog has no name for
+// them.
 func (f *flat) hasUnnamed(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
@@ -20,8 +20,8 @@ func (f *flat) hasUnnamed(ctx context.Context, sum resourcesync.Digest) (bool, e
 	return !named && err == nil, err
 }
 
-// dropName removes a name from the catalog. Its bytes are kept even if no other name
-// refers to them.
+// dropName removes a name from the catalog. Its bytes remain even if they have no other
+// name.
 func (b *flatBatch) dropName(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true
@@ -30,7 +30,7 @@ func (b *flatBatch) dropName(key string) {
 	})
 }
 
-// markFound marks each step whose new bytes already exist in a file without a name, so
+// markFound marks each step whose new bytes are already in a file without a name, so
 // that undoing the step does not remove that file.
 func (m *Mirror) markFound(ctx context.Context, w *work) error {
 	if m.flat == nil {

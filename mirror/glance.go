@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	glanceFiles = 32       // files that Glance checks at a time
-	glanceReads = 4        // files that Glance reads although their modification times are unchanged
-	glanceBytes = 64 << 10 // largest size, in bytes, of a file that Glance reads although its modification time is unchanged
+	glanceFiles = 32       // the number of files that Glance checks at a time
+	glanceReads = 4        // the number of files that Glance reads although their modification times are unchanged
+	glanceBytes = 64 << 10 // the largest size, in bytes, of a file that Glance reads although its modification time is unchanged
 )
 
 // Glance checks 32 files of each set, different ones each time. If a file is missing or
@@ -44,7 +44,7 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 }
 
 // glanceSet begins at a random record of the catalog, so that each run checks other
-// files. After the last record it continues with the first.
+// files. It continues with the first record after the last one.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
 	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
@@ -76,8 +76,8 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// checkFiles checks the files of the given resources. If a file is missing or changed, it
-// marks the resource as due. It returns the number of resources that it has marked.
+// checkFiles marks resources as due whose file is missing or changed. It returns the
+// number of resources that it has marked.
 func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []catalog.Resource
 	reads := glanceReads
@@ -108,9 +108,10 @@ func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64
 }
 
 // isUnchanged reports whether the file of a resource is unchanged. It reads the file if
-// the modification time has changed, or if the file is small and *reads, the number of
-// files that may still be read, is not 0. It returns true for a file that cannot be read,
-// since only an audit reports read errors.
+// the modification time has changed. It also reads a small file with an unchanged
+// modification time, unless *reads, the number of such files that may still be read, is
+// 0. It returns true for a file that cannot be read, since only an audit reports read
+// errors.
 func (m *Mirror) isUnchanged(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

@@ -10,8 +10,8 @@ import (
 )
 
 // hashing returns a writer that copies to o, and a function that returns the digests of
-// the copied bytes. The bytes are not hashed again if r, from which they are read,
-// already hashes them.
+// the copied bytes. The writer does not hash the bytes if they come from a reader r
+// that already hashes them.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {
@@ -34,8 +34,8 @@ func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesyn
 	return out
 }
 
-// algorithmsOf returns the algorithms of the digests of w, and SHA-256, which the mirror
-// needs for every file.
+// algorithmsOf returns SHA-256, which the mirror needs for every file, and the
+// algorithms of the digests that the Source states.
 func algorithmsOf(w *harvest.Resource) []resourcesync.Algorithm {
 	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
 	for _, d := range w.Digests {

@@ -16,7 +16,7 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // creating a mirror in this directory will report the error
+		return mark, false, nil // creating a mirror in this directory will return the same error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -32,15 +32,15 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // only a mirror with the layout Flat names bytes in its catalog
+		mark.Layout = Flat // only the layout Flat has names for bytes in the catalog
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check verifies the whole catalog if Options.Adopt allows replacing a damaged one.
-// Opening a catalog does not find every kind of damage.
+// check reads the whole catalog if Options.Adopt allows to replace a damaged catalog,
+// since opening a catalog does not find all damage.
 func (m *Mirror) check(ctx context.Context) error {
 	if !m.o.Adopt {
 		return nil
@@ -49,10 +49,10 @@ func (m *Mirror) check(ctx context.Context) error {
 }
 
 // mayReplaceCatalog reports whether the mirror gets a new catalog after opening its
-// catalog has failed with err. With Options.Adopt, it does if the catalog is lost or
+// catalog has failed with err. With Options.Adopt it gets one if the catalog is lost or
 // damaged, or if the catalog in .instep belongs to another mirror; the files are then
-// compared with the Source. Without Adopt, it does only if the creation of the mirror was
-// interrupted, so that nothing can be lost.
+// compared with the Source. Without Adopt it gets one only if the creation of the
+// mirror was interrupted, so that nothing can be lost.
 func (m *Mirror) mayReplaceCatalog(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours

@@ -23,7 +23,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf, but does not set Held.Wanted, which may fail to decode.
+// heldState is like heldOf without the field Wanted, whose stored form may be damaged.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -54,8 +54,9 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// statedOf is like wantedOf. For a resource in KeptSet it omits the length, the digests and
-// the type, because those of the kept bytes may not be the last ones that the Source stated.
+// statedOf is like wantedOf, but omits the length, the digests and the type for a
+// resource in KeptSet: those of the kept bytes may not be the last ones that the Source
+// stated.
 func (m *Mirror) statedOf(ctx context.Context, r *catalog.Resource) (string, error) {
 	kept, err := m.isKept(ctx, r.URI)
 	if err != nil {
@@ -68,9 +69,9 @@ func (m *Mirror) statedOf(ctx context.Context, r *catalog.Resource) (string, err
 	return wantedOf(&stated)
 }
 
-// wantedOf returns the last statement of the Source about a resource, as JSON, from which
-// the resource can be fetched again. It omits digests that only the mirror has computed,
-// because a Source that states no digest may send other bytes each time.
+// wantedOf returns the last statement of the Source about a resource as JSON, with
+// which the resource can be fetched again. It omits digests that only the mirror has
+// computed, because a Source that states no digest may send other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -100,9 +101,9 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 // micros rounds a time down to microseconds, the unit in which the catalog stores times.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs compares the given length and digests with those that w states. how describes
-// the first difference; "" if there is none. proof reports whether w states a length or
-// digest that could be compared.
+// differs compares the length and the digests of bytes with those that the Source
+// states. how describes the first difference; "" if there is none. proof reports
+// whether the Source states a length or digest that could be compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

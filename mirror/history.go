@@ -31,7 +31,8 @@ const KeptSet = "instep:kept"
 // resource.
 const FoundSet = "instep:found"
 
-// ErrFound is the reason why Revert does not restore a file of FoundSet.
+// ErrFound is the reason why Revert skips a file of FoundSet, which was never the file
+// of a resource.
 var ErrFound = errors.New("the file was not a resource of the mirror")
 
 // Version is one state of a resource in a set: the present state, or an earlier one.
@@ -58,9 +59,9 @@ type Version struct {
 	Began, Ended int64
 
 	past      bool // whether the state has ended
-	overtaken bool // whether a run after the one to undo has changed the resource again
+	overtaken bool // whether a later run has changed the resource again
 	set       catalog.SetID
-	remainder string // Held.Remainder as the catalog stores it
+	remainder string // the field Remainder in the form in which the catalog stores it
 }
 
 // Present reports whether the state has not ended.
@@ -77,10 +78,10 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 // Run is one command that changed a mirror. A long-running command can be divided into
 // several Runs by BeginRun.
 type Run struct {
-	ID                        int64     // the number of the run, greater than those of earlier runs; 0 as long as the run has changed nothing
+	ID                        int64     // the number of the run, greater than those of earlier runs; 0 until the run changes something
 	Begun                     time.Time // the time at which the run began, by the clock of the mirror
 	What                      string    // the command line of the run
-	Created, Updated, Deleted int64     // the numbers of resources that the run created, updated and deleted; a resource counts once for each of its sets
+	Created, Updated, Deleted int64     // how many resources the run created, updated and deleted; a resource counts once for each of its sets
 }
 
 // ErrNoVersion means that the mirror never had the requested state, or has removed it.
@@ -136,9 +137,9 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 	}
 }
 
-// Find returns the URI of the resource with the given name: its URI, in which characters that
-// are not ASCII need not be percent-encoded, or a path that it has or had in the mirror. It
-// returns ErrNoVersion if no resource has the path.
+// Find returns the URI of a resource that the user has named. The name is the URI, in
+// which characters that are not ASCII need not be percent-encoded, or a path that the
+// resource has or had in the mirror. Find returns ErrNoVersion for any other path.
 func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
 		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
@@ -147,10 +148,10 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		for _, err := range m.History(ctx, name) {
 			return name, err
 		}
-		return percentEncode(name, func(c byte) bool { return c >= utf8.RuneSelf }), nil // as RFC 3987 §3.1 does
+		return percentEncode(name, func(c byte) bool { return c >= utf8.RuneSelf }), nil // RFC 3987 §3.1 maps an IRI to a URI in this way
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // name is a path that begins with the directory of the mirror, as a shell completes it
+		name = below // the user gave a path that begins with the directory of the mirror
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -160,8 +161,8 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 	return uri, err
 }
 
-// History yields the states of a resource: first the present one in each set, then those
-// that have ended, from the last to the first.
+// History yields the states of a resource: first the present state in each set, then
+// the states that have ended, beginning with the last.
 func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
 		return func(yield func(catalog.Version, error) bool) {
@@ -190,10 +191,9 @@ func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, 
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, start) })
 }
 
-// AsOf yields, for each resource that was a member of the set at the given moment, the
-// state that it had then. It yields them in ascending order of the keys of their URIs
-// ([resourcesync.KeyOf]). Some may be missing if the moment is before the one that Known
-// returns.
+// AsOf yields the state of each resource that was a member of the set at the given
+// moment, in ascending order of the keys of the URIs ([resourcesync.KeyOf]). States may
+// be missing if the moment is before the one that Known returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.setID(ctx, set)
@@ -216,7 +216,7 @@ func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	return m.own.Known(ctx)
 }
 
-// Runs yields the runs that changed the mirror, from the last to the first.
+// Runs yields the runs that changed the mirror, beginning with the last.
 func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if m.cat == nil {
@@ -240,9 +240,9 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 }
 
 // At returns the states that a resource had in its sets at the given moment. If the
-// moment is zero, it returns the latest states whose bytes differ from the present ones.
-// It returns a state of KeptSet only if there is none of a set of the Source, and
-// ErrNoVersion if there are no such states.
+// moment is zero, it returns the latest states whose bytes differ from the present
+// ones. It returns a state in KeptSet only if there is no state in a set of the Source.
+// It returns ErrNoVersion if there is no such state.
 func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
 	var found []Version
 	var present, kept *Version
@@ -252,8 +252,8 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 			return nil, err
 		case moment.IsZero() && v.Present():
 			present = &v
-		case !moment.IsZero() && (v.Since.After(moment) || !v.Present() && !v.Until.After(moment)): // not the state of that moment
-		case v.SetURI == KeptSet: // a state in a set of the Source has the same bytes, unless it was purged
+		case !moment.IsZero() && (v.Since.After(moment) || !v.Present() && !v.Until.After(moment)): // the state began after the moment, or had ended by then
+		case v.SetURI == KeptSet: // a state in a set of the Source has the same bytes, and is preferred
 			kept = cmp.Or(kept, &v)
 		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
@@ -272,7 +272,7 @@ func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Versio
 	case kept != nil && (present == nil || sum(kept) != sum(present)):
 		return []Version{*kept}, nil
 	case present != nil:
-		return nil, fmt.Errorf("%w: no earlier one has other bytes than the present one", ErrNoVersion)
+		return nil, fmt.Errorf("%w: all earlier states have the same bytes as the present one", ErrNoVersion)
 	}
 	return nil, ErrNoVersion
 }
@@ -306,8 +306,8 @@ func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, er
 	return nil, fmt.Errorf("the bytes that %q had until %s no longer exist: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
 }
 
-// places yields the paths at which the bytes of a state may be: v.Kept, and the paths of
-// other states and resources with the same SHA-256.
+// places yields the paths at which the bytes of a state may be: its path in the trash,
+// and the paths of other states and resources with the same SHA-256.
 func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.Kept != "" && !yield(v.Kept, nil) {

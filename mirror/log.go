@@ -16,35 +16,34 @@ import (
 	"instep/resourcesync"
 )
 
-// publishersKey is a directory in which each publication that reads the log of the
-// mirror's changes has one file. Commits write the log only while the directory exists.
+// publishersKey is the directory with one file for each publication that reads the log
+// of changes. Commits write the log only while this directory exists.
 const publishersKey = ours + "/publishers"
 
 const (
 	maxPublisher  = 4096           // largest size of a publication's file, in bytes
 	maxPublishers = 1000           // the largest number of publications whose files are read
-	touchEvery    = 24 * time.Hour // the age at which a publication's file is written again even if the publication has read nothing new
+	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it even if the publication has read no further
 )
 
-// publisher is the content of a publication's file.
 type publisher struct {
 	Read int64     `json:"read"` // the number of the last change that the publication has read
 	Seen time.Time `json:"seen"` // the time at which the publication last registered
 }
 
 // Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. read is the number of the last change that the publication has read.
+// directory dir. lastRead is the number of the last change that the publication has read.
 // From then on, commits of the mirror write the log, and the mirror keeps all later
 // changes. If the publication does not register again for some time, the mirror forgets
 // it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its
 // own file. Two publications must not have the same name.
-func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
+func Register(ctx context.Context, dir, name string, lastRead int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
 		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// Publications do not share a directory for temporary files, since Clean removes those
-	// of all others.
+	// Each publication has its own directory for temporary files, since Clean removes all
+	// files there.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -54,21 +53,21 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	if err != nil {
 		return err
 	}
-	if age := now.Sub(was.Seen); ok && was.Read == read && age >= 0 && age < touchEvery {
+	if age := now.Sub(was.Seen); ok && was.Read == lastRead && age >= 0 && age < touchEvery {
 		return nil
 	}
 	if err := files.Clean(ctx); err != nil {
 		return err
 	}
-	text, err := json.Marshal(publisher{Read: read, Seen: now.UTC()})
+	text, err := json.Marshal(publisher{Read: lastRead, Seen: now.UTC()})
 	if err == nil {
 		_, err = blob.Write(ctx, files, strings.NewReader(string(text)+"\n"), blob.Put{Key: key})
 	}
 	return err
 }
 
-// readPublisher returns false if the file of the publication is missing or damaged. Such
-// a publication counts as one that has read nothing of the log.
+// readPublisher returns false if the file of the publication is missing or damaged.
+// Then the publication counts as one that has read no change.
 func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publisher, ok bool, err error) {
 	text, err := blob.ReadAll(ctx, files, key, maxPublisher)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,17 +84,17 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes those changes from the log that no publication still has to read. A
-// publication that has not registered for the duration forget is forgotten. If it
-// registers again later, it has to compare all resources of the mirror.
-func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
+// TrimLog removes the changes from the log that all publications have read. It forgets
+// a publication whose last call of Register is longer ago than maxAge. If that
+// publication registers again later, it has to compare all resources of the mirror.
+func (m *Mirror) TrimLog(ctx context.Context, maxAge time.Duration) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
 	if is, err := m.published(); err != nil || !is {
 		return errors.Join(err, m.own.CutLog(ctx))
 	}
-	first, err := m.forgetPublishers(ctx, forget)
+	first, err := m.forgetPublishers(ctx, maxAge)
 	switch {
 	case err != nil:
 		return err
@@ -105,16 +104,16 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // forgetPublishers has removed the last publication, and the directory with it
+	if err == nil && !is { // forgetPublishers has removed the last file, and the directory with it
 		err = m.own.CutLog(ctx)
 	}
 	return err
 }
 
-// forgetPublishers removes publications that have not registered for the duration forget.
-// It returns the number of the last change that all remaining publications have read; -1
-// if none remains.
-func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
+// forgetPublishers removes the publications whose last call of Register is longer ago
+// than maxAge. It returns the number of the last change that all remaining publications
+// have read; -1 if none remains.
+func (m *Mirror) forgetPublishers(ctx context.Context, maxAge time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {
 		if err != nil {
@@ -131,7 +130,7 @@ func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (fi
 		switch {
 		case err != nil:
 			return 0, err
-		case ok && m.o.Now().Sub(p.Seen) > forget:
+		case ok && m.o.Now().Sub(p.Seen) > maxAge:
 			gone = append(gone, key)
 		case first < 0 || p.Read < first:
 			first = p.Read
@@ -157,11 +156,10 @@ func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, err
 	return m.own.LogHas(ctx, catalog.LogPosition{Seq: seq, At: at})
 }
 
-// EachLogged calls the function take for changes in the log, in order: those whose
-// numbers are greater than the parameter after, and not greater than the parameter
-// through. take gets the number and the time of the change, and the state of the changed
-// resource in each of the given sets, in their order. In a state, Member is false if the
-// resource is not in that set. The slice of states is overwritten by the next call.
+// EachLogged calls take for the changes in the log with after < number <= through, in
+// order. take gets the number and the time of the change, and the state of the changed
+// resource in each of the given sets, in their order. Member is false in the state for
+// a set that does not have the resource. The next call overwrites the slice of states.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
@@ -202,8 +200,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path at which the bytes of an earlier state of a resource are in the
-// trash, relative to the directory of the mirror; "" if they do not exist any more.
+// Kept returns the path in the trash of the bytes of an earlier state, relative to the
+// directory of the mirror; "" if these bytes do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

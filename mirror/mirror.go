@@ -59,9 +59,10 @@ var (
 	ErrNewer = catalog.ErrNewerSchema
 	// ErrUnknownPlan is returned by Approve if no plan with the hash was withheld.
 	ErrUnknownPlan = catalog.ErrUnknownPlan
-	// ErrUnbound is returned for an attempt to store bytes before the first call of Bind.
+	// ErrUnbound is returned if bytes are to be stored before the first call of Bind.
 	ErrUnbound = errors.New("the mirror is not bound to a Source yet")
-	// ErrReadOnly is returned for a change of a mirror that was opened read-only.
+	// ErrReadOnly is returned by methods that would change a mirror that OpenReadOnly has
+	// opened.
 	ErrReadOnly = errors.New("the mirror is open for reading only")
 )
 
@@ -69,7 +70,7 @@ var (
 // names that process if it is known.
 type LockedError = flock.LockedError
 
-// WrongSourceError is returned by Bind for another Source than the one that is mirrored.
+// WrongSourceError is returned by Bind if the mirror belongs to another Source.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
 	What            string // the URI that differs: "Source" or "origin"
@@ -90,18 +91,18 @@ type Mirror struct {
 	marker   marker     // the last marker that was read or written; zero if the mirror was opened read-only
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // stores the bytes of resources under their paths
-	files  blob.Bucket                 // the files in the directory; the same as bucket in the layout Tree
+	bucket blob.Bucket                 // the bucket that has the bytes of resources under their paths
+	files  blob.Bucket                 // the bucket of all files in the directory; the same as bucket in the layout Tree
 	flat   *flat                       // the same as bucket in the layout Flat; nil in the layout Tree
 	docs   *documents                  // the cache of the Source's documents; nil if there is no mirror
-	clean  func(context.Context) error // removes the temporary files of the bucket
+	clean  func(context.Context) error // a function that removes the temporary files of the bucket
 	close  []func() error              // functions that Close calls, the last one first
 
 	claims claims
-	taken  atomic.Int64 // counts the files for Taken
+	taken  atomic.Int64 // the number that Taken returns
 
-	commit chan struct{} // a lock, held while a batch is committed, which also guards undone and run
-	undone bool          // whether an interrupted commit may have left intents, which are recorded plans to change files
+	commit chan struct{} // a lock that is held while a batch is committed; it also guards the fields undone and run
+	undone bool          // whether a failed commit may have left intents (planned changes of files)
 	run    catalog.Run   // the run to which the next commit belongs
 
 	mu   sync.Mutex // guards the rest
@@ -111,8 +112,8 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting is the setting with the origin of the Source. With the URI of the Source,
-// in catalog.MirrorSetting, it binds the mirror to the Source.
+// originSetting names the setting with the origin of the Source. Together with the URI
+// of the Source, which catalog.MirrorSetting names, it binds the mirror to the Source.
 const originSetting = "origin"
 
 // Bind implements destination.Mirror. The first call records the URI of the Source and
@@ -211,12 +212,11 @@ func (m *Mirror) setID(ctx context.Context, name string) (catalog.SetID, error) 
 	}
 	id := m.sets[name]
 	if err == nil && !m.readOnly {
-		m.sets[name] = id // also 0: only makeSet can create the set, so the next call needs no query
+		m.sets[name] = id // even the ID 0 of a missing set is cached, since only makeSet can create the set
 	}
 	return id, err
 }
 
-// makeSet creates the set if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
 	id, err := m.setID(ctx, name)
 	if err != nil || id != 0 {
@@ -272,7 +272,7 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	return m.own.Find(ctx, set, uri)
 }
 
-// Open implements destination.Mirror. It opens regular files only. Reading fails after
+// Open implements destination.Mirror. It opens only regular files. Reading fails after
 // ctx has ended.
 func (m *Mirror) Open(ctx context.Context, h *destination.Held) (io.ReadCloser, error) {
 	return m.open(ctx, h.URI, &catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored})
@@ -320,8 +320,8 @@ func (m *Mirror) Keys(ctx context.Context, set string) iter.Seq2[resourcesync.Ke
 	}
 }
 
-// Members yields the members of a set in ascending order of the keys of their URIs. It leaves
-// Told, Until, Came and Unnamed unset.
+// Members yields the members of a set in ascending order of the keys of their URIs. It
+// does not set the fields Told, Until, Came and Unnamed.
 func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.facts.MembersByKey(ctx, id) })
 }
@@ -393,7 +393,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // losses of this set were never counted, as before its first complete run: counting begins with the present members
+	if !ok { // the losses of a set are counted from its first complete run on
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}
@@ -427,9 +427,9 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	return m.own.Approved(ctx, hash)
 }
 
-// Approve approves a plan of deletions that was withheld and has the given hash. It
-// returns a summary of the plan for people, and the time at which the approval ends. It
-// returns ErrUnknownPlan if no such plan was withheld.
+// Approve approves the withheld plan of deletions with the given hash. It returns a
+// summary of the plan for people, and the time at which the approval ends. It returns
+// ErrUnknownPlan if there is no such plan.
 func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly

@@ -29,12 +29,11 @@ type fileNames struct {
 	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or opens the device instead of a file
 }
 
-// valid returns false for rules that no file system can have, which come from a damaged
+// valid returns false for rules that no file system can have. They come from a damaged
 // file.
 func (n *fileNames) valid() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// combinedWith returns rules for names that both of two file systems accept and
-// distinguish.
+// combinedWith returns rules for names that both file systems accept and distinguish.
 func (n *fileNames) combinedWith(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
@@ -53,8 +52,8 @@ func union(a, b string) string {
 // same.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
-// key returns a text that is equal for all paths that the file system treats as the same.
-// If the file system ignores case, key also ignores the Unicode form, since some
+// key returns the same text for all paths that the file system treats as the same. If
+// the file system ignores case, key also ignores the Unicode form, since some
 // characters become equal only if both are changed.
 func (n *fileNames) key(path string) string {
 	switch {
@@ -66,7 +65,7 @@ func (n *fileNames) key(path string) string {
 	return path
 }
 
-// longest returns the largest length in bytes of a name without a hash.
+// longest returns the largest length of a name without a hash, in bytes.
 func (n *fileNames) longest() int {
 	if n == nil {
 		return maxBase
@@ -97,8 +96,8 @@ func (n *fileNames) accepts(path string) bool {
 // escape returns the file name for one segment of a URI. It escapes bytes that the file
 // system refuses or drops, that would hide the file, or that have a meaning for the
 // mirror. It also escapes the first byte if lead contains it, and every byte that extra
-// contains. It does not escape %: if the file names of two URIs then are equal, one of
-// them gets a hash.
+// contains. It does not escape the character %. If two URIs get the same file name
+// because of that, one of the names gets a hash.
 func (n *fileNames) escape(s, lead, extra string) string {
 	switch {
 	case n == nil:
@@ -108,7 +107,7 @@ func (n *fileNames) escape(s, lead, extra string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // offsets of bytes to escape because they are at the start or end of the name
+	var at []int // offsets of bytes at the start or end of the name that have to be escaped
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}

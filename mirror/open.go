@@ -40,10 +40,10 @@ type Options struct {
 	// time.Now.
 	Now func() time.Time
 
-	bucket func(blob.Bucket) blob.Bucket         // wraps the bucket of the mirror's files, so that tests can let it fail
-	space  func(*os.Root) (durable.Space, error) // returns the free disk space; tests replace it
-	probe  func(*os.Root) (*fileNames, error)    // returns the rules of the file system for names; tests replace it
-	where  func(*os.Root) (string, error)        // returns the identity of the file system; tests replace it
+	bucket func(blob.Bucket) blob.Bucket         // a function that wraps the bucket of the mirror's files; tests set it to let the bucket fail
+	space  func(*os.Root) (durable.Space, error) // the function that returns the free disk space; tests replace it
+	probe  func(*os.Root) (*fileNames, error)    // the function that returns the rules of the file system for names; tests replace it
+	where  func(*os.Root) (string, error)        // the function that returns the identity of the file system; tests replace it
 }
 
 // Paths of the mirror's own files and directories, relative to the mirror.
@@ -58,8 +58,8 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // the format of a mirror with the layout Flat, so that programs that do not know Flat refuse the mirror
-	namesFormat  = 3 // the format of a mirror with rules for file names, so that programs that do not know rules refuse the mirror
+	flatFormat   = 2 // the format of a mirror with the layout Flat, which older versions of this program refuse to open
+	namesFormat  = 3 // the format of a mirror with rules for file names, which older versions of this program refuse to open
 	maxMarker    = 4096
 )
 
@@ -75,7 +75,7 @@ type marker struct {
 	// belong.
 	Where string `json:"where,omitempty"`
 
-	lost bool // whether the marker was made from the catalog because its file was missing
+	lost bool // whether the marker file is missing, so that this marker was made from the catalog
 }
 
 func (o *Options) state() string {
@@ -125,10 +125,10 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	return m, m.recover(ctx)
 }
 
-// OpenReadOnly opens a mirror for reading only. It writes, locks and undoes nothing, and
-// all methods that change the mirror return ErrReadOnly. Another process may change the
-// mirror at the same time. If there is no mirror but Open could create one, the Mirror is
-// empty (see Exists).
+// OpenReadOnly opens a mirror for reading only. It writes, locks and undoes nothing,
+// and all methods that change the mirror return ErrReadOnly. Another process may change
+// the mirror at the same time. If there is no mirror, but Open could create one,
+// OpenReadOnly returns an empty Mirror (see Exists).
 func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(o)
 	m.readOnly = true
@@ -202,8 +202,6 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory, and creates it first if it is missing and a mirror may be
-// created there.
 func (m *Mirror) findDir(ctx context.Context) error {
 	err := m.openDir()
 	if errors.Is(err, fs.ErrNotExist) && m.o.Create {
@@ -222,7 +220,7 @@ func (m *Mirror) findDir(ctx context.Context) error {
 }
 
 func (m *Mirror) openDir() (err error) {
-	if m.o.Layout.inMarker().format() == 0 {
+	if m.o.Layout.markerText().format() == 0 {
 		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, m.o.Layout)
 	}
 	if m.disk, err = openDisk(m.o.Dir); err != nil {
@@ -265,8 +263,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	return mark, true, nil
 }
 
-// checkCreate returns an error if no mirror may be created in the directory, in which the
-// caller has found no marker.
+// checkCreate returns an error if no mirror may be created in a directory without a
+// marker.
 func (m *Mirror) checkCreate(ctx context.Context) error {
 	if !m.o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
@@ -289,7 +287,7 @@ func (m *Mirror) checkUnused(ctx context.Context) (err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // this catalog may belong to another mirror, so a new mirror must not use it
+	case errors.Is(err, catalog.ErrOlderSchema): // the catalog may belong to another mirror, so a new mirror must not use it
 		return fmt.Errorf("%w: the directory has no marker file, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
@@ -309,11 +307,11 @@ func (m *Mirror) checkUnused(ctx context.Context) (err error) {
 	return err
 }
 
-// makeDirs creates the directories of a new mirror, or returns an error if no mirror may
-// be created here.
+// makeDirs creates the directories of a new mirror. It returns an error if no mirror
+// may be created here.
 func (m *Mirror) makeDirs(ctx context.Context) error {
 	if err := m.checkCreate(ctx); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // if there is a marker now, another run has just created the mirror
+		if _, made, _ := m.readMarker(ctx); !made { // a marker shows that another run has just created the mirror
 			return err
 		}
 	}
@@ -336,21 +334,21 @@ func (m *Mirror) lock() error {
 	if err := m.addLock(flock.Dir(m.o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(); err != nil { // checked again, since somebody may have created the state directory after the first check
+	if err := m.findState(); err != nil { // called again, since somebody may have created the state directory after the first call
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if m.o.Create && m.o.Adopt { // the lock file, and perhaps a new catalog, needs the directory
+		if m.o.Create && m.o.Adopt { // the lock file, and perhaps a new catalog, will be in this directory
 			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
 		}
 		return m.wrongCatalog(m.addLock(flock.Acquire(filepath.Join(m.o.state(), lockName))))
 	}
-	return m.wrongCatalog(m.addLock(flock.Dir(m.o.state()))) // the path of a lock file in the directory could be that of a resource, so the directory itself is locked
+	return m.wrongCatalog(m.addLock(flock.Dir(m.o.state()))) // the directory itself is locked, since a lock file in it could have the path of a resource
 }
 
 func (m *Mirror) addLock(l *flock.Lock, err error) error {
@@ -360,10 +358,10 @@ func (m *Mirror) addLock(l *flock.Lock, err error) error {
 	return err
 }
 
-// openCatalog opens the catalog that the marker names. It creates a new catalog if there
-// is no marker, or if mayReplaceCatalog allows to replace the catalog.
+// openCatalog opens the catalog that the marker names. It creates a new catalog if
+// there is no marker, or if mayReplaceCatalog allows it.
 func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
-	if mark.UUID == "" { // read again, since another run may have created the mirror before this run had the lock
+	if mark.UUID == "" { // the marker is read again, since another run may have created the mirror before this run had the lock
 		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
@@ -378,10 +376,10 @@ func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
 			return err
 		}
 	} else {
-		if err := m.checkUnused(ctx); err != nil { // checked again, since other processes could use the state until it was locked
+		if err := m.checkUnused(ctx); err != nil { // called again, since other processes could use the state until it was locked
 			return err
 		}
-		mark.Layout = m.o.Layout.inMarker()
+		mark.Layout = m.o.Layout.markerText()
 	}
 	return m.openNew(ctx, mark.Layout)
 }
@@ -402,7 +400,7 @@ func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // in the layout Tree, adaptNames writes the marker, because it has to determine the rules for file names first
+	if mark.lost && mark.Layout == Flat { // in the layout Tree, adaptNames writes the marker when it has determined the rules for file names
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -443,7 +441,7 @@ func (m *Mirror) begin(ctx context.Context, layout Layout) error {
 	return m.loadOrigin(ctx)
 }
 
-// wrongCatalog adds ErrWrongStore to an error that says that the catalog is missing or
+// wrongCatalog adds ErrWrongStore to an error which says that the catalog is missing or
 // belongs to another mirror. It returns other errors unchanged.
 func (m *Mirror) wrongCatalog(err error) error {
 	switch {

@@ -39,13 +39,12 @@ type part struct {
 	f    *os.File // the file with the bytes; nil after the part was closed, discarded or put
 	size int64
 	note partNote
-	err  error // the first error of a write or sync, after which the content of the file is unknown
+	err  error // the first error of a write or sync; after it, the content of the file is unknown
 }
 
-// partNote is the content of the file with a part's note.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // the number of bytes of the part that were durable at the last checkpoint
+	At   int64     `json:"at"` // the number of bytes that were durable at the last checkpoint
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
@@ -91,8 +90,8 @@ func (p *part) open(ctx context.Context) (err error) {
 	return p.dropNote(ctx)
 }
 
-// openPart creates the file if necessary. It tries again if the directory of the parts is
-// removed at the same time, as happens when its last file is removed.
+// openPart creates the file if necessary. It tries again if the directory of the parts
+// disappears, because another part was removed at the same time.
 func (m *Mirror) openPart(key string) (*os.File, error) {
 	for {
 		if err := m.makePartsDir(); err != nil {
@@ -148,8 +147,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// checkUsable returns an error if the part was closed, discarded or put, or if an error
-// has made the content of its file unknown.
+// checkUsable returns an error if the part was closed, discarded or put, or if the
+// content of its file is unknown after an error.
 func (p *part) checkUsable() error {
 	if p.f == nil {
 		return errPartEnded
@@ -274,7 +273,8 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	return p.size, f.Close()
 }
 
-// sweepParts removes the parts that no later run can continue. No part may be open.
+// sweepParts removes the parts that no later run can continue. It must not be called
+// while a part is open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
 	for infos, err := range spool.Batches(m.bucket.List(ctx, partsKey+"/"), chunkSize) {
 		if err != nil {
@@ -297,8 +297,8 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return nil
 }
 
-// keepsPart reports whether a transfer can be continued with this file of a part, which
-// has either the bytes or the note.
+// keepsPart reports whether a file of a part, which has its bytes or its note, is
+// needed to continue a transfer.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)

@@ -25,7 +25,7 @@ const (
 	maxBase     = 200  // the largest length of a name before a hash is added
 	maxNatural  = 1000 // the largest length of a path before hashes are added to its names
 	maxSegments = 64
-	maxPath     = 4000 // the largest length of a path with all hashes
+	maxPath     = 4000 // the largest length of a path after hashes were added to its names
 )
 
 // emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
@@ -41,7 +41,7 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 type parts struct {
 	origin
 	path   string // the path component of the URI, not decoded
-	more   bool   // whether the URI has a query or a fragment after the path
+	more   bool   // whether a query or a fragment follows the path
 	before int    // the number of bytes before the path in the URI
 }
 
@@ -78,9 +78,9 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is a faster splitURI for a URI that begins with exactly the text of the origin o.
-// ok is false for any other URI, and if the host has brackets or escapes, since o has
-// such a host in another spelling.
+// split is like splitURI for a URI that begins with the text of the origin o, but
+// faster. ok is false for other URIs, and for a host with brackets or escapes, which
+// the origin does not have.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -97,7 +97,8 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath cuts the query and fragment off a path, and reports whether there was one.
+// cutPath cuts off the query and the fragment after a path, and reports whether there
+// were any.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -110,8 +111,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the top-level directory for resources of this origin in a mirror of a
-// Source with another origin.
+// directory returns the name of the top-level directory for resources of this origin in
+// a mirror of a Source with another origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -122,13 +123,13 @@ func (o origin) directory(n *fileNames) string {
 
 type segment struct {
 	base  string // the name without a hash, escaped
-	text  string // the part of the URI from which the hash in the name is computed
+	text  string // the text from which the hash in the name is computed
 	level int    // the lowest level at which the name may be used (see segment.name)
 	most  int    // the largest length of the name with a hash, in bytes
 	end   int    // the length of the extension, which comes after the hash, in bytes
 }
 
-// maxLevel is the level at which a name contains the whole hash.
+// maxLevel is the level of a name with the whole hash.
 const maxLevel = 4
 
 // name returns the file name at a level. Level 0 has no hash. At the levels 1 to 4, the
@@ -159,8 +160,8 @@ func cut(name string, n int) string {
 }
 
 // segments returns the names of the path for a URI in a mirror of a Source with the
-// origin home. If the URI has another origin, the first name is that of a directory for
-// the other origin.
+// origin home. If the URI has another origin, its path begins with the name of a
+// directory for that origin.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -173,7 +174,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // the offset in the URI after the last segment that was handled
+	end := p.before + 1 // the offset in the URI at which the last handled segment ends
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -204,8 +205,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten removes some directories from a path that is too long or too deep. The last
-// name gets a hash, so that the shortened path differs from all others.
+// shorten removes some directories from a path that is too long or too deep. It adds a
+// hash to the last name, so that the shortened path differs from all others.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -256,7 +257,7 @@ func unescape(part string) string {
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name that looks as if a hash was added to it; escapeSegment escapes the ~ of such a name
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name that seems to have a hash at its end; escapeSegment escapes the ~ in such a name
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
@@ -288,7 +289,7 @@ func escapeSegment(s, lead, extra string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // offsets of bytes to escape because they are at the start or end of the name
+	var at []int // offsets of bytes at the start or end of the name that have to be escaped
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -322,16 +323,16 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces each byte of some runes by %XX: of the runes at the given offsets, and
-// of those for which unsafe returns true. It calls unsafe once for each rune, from first
-// to last.
-func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
+// escape writes each byte of some runes as %XX: of the runes at the given offsets, and
+// of the runes for which unsafe returns true. It calls unsafe once for each rune, from
+// first to last.
+func escape(s string, offsets []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i, size := 0, 0; i < len(s); i += size {
 		var r rune
 		r, size = utf8.DecodeRuneInString(s[i:])
-		escaped := unsafe(r, size) || slices.Contains(at, i)
+		escaped := unsafe(r, size) || slices.Contains(offsets, i)
 		for _, c := range []byte(s[i : i+size]) {
 			if escaped {
 				b.Write([]byte{'%', digits[c>>4], digits[c&15]})
@@ -356,5 +357,5 @@ func unsafeRune(r rune, size int) bool {
 }
 
 // startsWithCombining reports whether s begins with a rune, such as an accent, that may
-// combine with the character before s. After an escape, that character is a hex digit.
+// combine with the character before it. After an escape, that character is a hex digit.
 func startsWithCombining(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

@@ -15,7 +15,7 @@ func unhashedPath(segments []segment) string {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // enough for most paths
+	b.Grow(128) // 128 bytes are enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -25,8 +25,8 @@ func unhashedPath(segments []segment) string {
 	return b.String()
 }
 
-// matchesPath reports whether a URI with these segments can get the path, with or without
-// hashes.
+// matchesPath reports whether path is a possible path for a URI with these segments,
+// with or without hashes.
 func matchesPath(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
@@ -47,16 +47,16 @@ func matchesPath(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // reports whether something that does not belong to the mirror is in the way at a path
-	closed  func(dir string) (bool, error)            // reports whether no resource may be stored in a directory; nil allows every directory
-	prefer  string                                    // the path to choose if it is free and the segments allow it; "" for none
+	blocked func(path string, dir bool) (bool, error) // reports whether something that does not belong to the mirror occupies the path
+	closed  func(dir string) (bool, error)            // reports whether a directory is closed to resources; nil if no directory is closed
+	prefer  string                                    // a path to choose if it is free and fits the URI; "" if there is none
 	place   catalog.Place
 }
 
-// put chooses a path for a URI. It uses an existing directory even if that is spelled
-// differently on a file system that ignores the difference. If another file or directory
-// has a name already, put adds a hash to the name, and lengthens the hash until the name
-// is free.
+// put chooses a path for a URI. It uses an existing directory even if its name is
+// spelled differently, but is the same for the file system. If another file or
+// directory has a name already, put adds a hash to the name, and lengthens the hash
+// until the name is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -82,8 +82,8 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("there is no free file name for %q in the directory %q", s.base, dir)
 }
 
-// levels yields the levels (lengths of the hash) at which to try the name of a segment,
-// beginning with the level that the name has in the preferred path.
+// levels yields the levels (lengths of the hash) to try for the name of a segment. It
+// begins with the level that the name has in the preferred path.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)
@@ -110,7 +110,7 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength returns an error for a path that is too long. A path is too long only if
+// checkLength returns an error for a path that is too long. That happens only if
 // somebody has constructed URIs whose hashes begin with the same digits.
 func checkLength(path string) error {
 	if len(path) > maxPath {
@@ -130,8 +130,8 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	return !taken, err
 }
 
-// directory returns the path of the directory for a segment within the directory dir.
-// Both paths end with a slash, but dir may be "".
+// directory returns the path of the directory for a segment. The directory is inside
+// the directory dir. Both paths end with a slash, but dir may be "".
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)

@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // the directory may be in use if probeNames has not created it
+		if made == nil { // if probeNames has not created the directory, it may be in use
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()
@@ -54,7 +54,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 // prober creates and removes files with different names in a directory of its own.
 type prober struct {
 	root *os.Root
-	err  error // the first error with another cause than the name of a file
+	err  error // the first error that is not caused by the name of a file
 }
 
 func (p *prober) names() *fileNames {
@@ -101,8 +101,8 @@ func (p *prober) isSame(name, other string) bool {
 	return err == nil
 }
 
-// make creates an empty file. If that fails, make tries a plain name. If the plain name
-// fails, too, the name was not the cause, and make records the error.
+// make creates an empty file. If that fails, make tries a plain name to find out
+// whether the name is the cause. If the plain name fails, too, make records the error.
 func (p *prober) make(name string) error {
 	const plain = "plain"
 	err := p.create(name)

@@ -15,10 +15,9 @@ import (
 
 // adaptNames gives resources other paths if the mirror was copied to a file system that
 // refuses their paths, or that treats the paths of two resources as the same. It runs
-// before anything else is written. The rules for names only become stricter, so that all
-// paths remain valid if the mirror is copied back.
-// If copying has made one file of two, the bytes of one resource are lost, and the next
-// run fetches them again.
+// before anything else is written. The rules for names only become stricter, so that
+// all paths remain valid if the mirror is copied back. If copying has left one file of
+// two, the bytes of one resource are lost, and the next run fetches them again.
 func (m *Mirror) adaptNames(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
@@ -33,7 +32,7 @@ func (m *Mirror) adaptNames(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // the rules were determined on this file system
+		return nil // the marker has the rules of this file system
 	}
 	found, err := m.o.probe(m.disk.root)
 	if err != nil {
@@ -59,9 +58,9 @@ func (m *Mirror) adaptNames(ctx context.Context) error {
 	return m.disk.forget()
 }
 
-// namesSetting is the setting with the rules by which paths in the catalog are compared.
-// It changes in one transaction with the paths. The marker gets the same rules after
-// that.
+// namesSetting names the setting with the rules by which paths in the catalog are
+// compared. It changes in one transaction with the paths. After that, the marker gets
+// the same rules.
 const namesSetting = "names"
 
 // recordedNames returns the rules for the paths in the catalog or, if the catalog has
@@ -81,8 +80,8 @@ func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	return n, nil
 }
 
-// refold changes the paths in the catalog so that they follow the given rules, and stores
-// the rules.
+// refold changes the paths in the catalog to follow the given rules, and stores the
+// rules.
 func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	text, err := json.Marshal(names)
 	if err != nil {
@@ -144,10 +143,10 @@ const (
 	foreignBytes  = "copying the mirror has replaced the file of the resource by another file"
 )
 
-// replacePath finds another path for a resource whose path the file system refuses, or
-// treats as that of a directory or of another resource, the holder. It moves the bytes to
-// the new path if they are at the old one. If one of the two resources has lost its
-// bytes, it becomes due.
+// replacePath finds another path for a resource, and moves its bytes there if they are
+// at the old path. The file system refuses the old path, or treats it as the path of a
+// directory or of another resource, the holder. Both resources become due if their
+// bytes are lost.
 func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -158,9 +157,9 @@ func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // a file at a parent of the path may be that of another resource, and does not block the path
+			return false, err // a file in place of a parent does not block the path, since it may be the file of another resource
 		}
-		if k == file && !dir { // the file may be the one to move, which an interrupted run has moved here already
+		if k == file && !dir { // an interrupted run may have moved the file to this path already
 			here, err = m.holds(ctx, path, lost.Length, sum)
 		}
 		return !here, err
@@ -189,8 +188,8 @@ func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of r to newPath if the file has the bytes of r. If the old
-// path now belongs to the holder, it copies the file instead.
+// bringFile moves the file of r to newPath if the file has the bytes of r. It copies
+// the file instead if the old path now belongs to the holder.
 func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, newPath string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
 		return false, err
@@ -208,8 +207,8 @@ func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, new
 	return true, b.Commit(ctx)
 }
 
-// copyFile adds a copy of the file at path, with the same modification time, to the batch
-// b.
+// copyFile adds a copy of the file at path to the batch b. The copy has the same
+// modification time.
 func copyFile(ctx context.Context, files blob.Bucket, path string, b blob.Batch, p blob.Put) (err error) {
 	r, info, err := files.Get(ctx, path, 0, -1)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"instep/internal/catalog"
 )
 
-// Committed returns the time, by the clock of the mirror, at which the last complete run
-// for a set was committed; false if there was none. The set is given by the URI of its
-// Capability List.
+// Committed returns the time, by the clock of the mirror, at which the last complete
+// run for a set was committed; false if there was none. The parameter set is the URI of
+// the Capability List of the set.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
 	id, err := m.setID(ctx, set)
 	if err != nil || id == 0 {
@@ -23,20 +23,21 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // an earlier version of this program has recorded the run without its time
+		at = c.Looked // an earlier version of this program stored no time with the cursor
 	}
 	return at, err == nil, err
 }
 
 // MembersOf yields each resource that is a member of at least one of the given sets, in
 // ascending order of the keys of their URIs ([resourcesync.KeyOf]). It yields a slice
-// with the state of the resource in each of the sets, in their order; Member is false if
-// the resource is not in that set. A run that changes the resource at the same time
-// changes all or none of these states. The next iteration overwrites the slice.
+// with the state of the resource in each of the sets, in their order. Member is false
+// in the state for a set that does not have the resource. If a run changes the resource
+// at the same time, all states are from before the change, or all from after it. The
+// next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // for each element of ids, its index in sets
+		var places []int // the index in sets of each element of ids
 		for i, set := range sets {
 			id, err := m.setID(ctx, set)
 			if err != nil {

@@ -10,8 +10,8 @@ import (
 // Settings are values that a program stores in a mirror for later runs. The mirror itself
 // does not use them. `instep sync` stores its flags there.
 type Settings struct {
-	// Values has the values of each setting by name. It may have settings that only newer
-	// versions of the program know.
+	// Values has the values of each setting by name. Some settings may be unknown to this
+	// version of the program.
 	Values map[string][]string `json:"values"`
 	// Origin is the origin for which the user has given files with secrets, such as
 	// passwords; "" if there are none.
@@ -23,8 +23,8 @@ type Settings struct {
 // memoryPrefix.
 const keptSettings = "kept settings"
 
-// Settings returns the Settings that KeepSettings has stored; false if there are none, or
-// no mirror.
+// Settings returns the Settings that KeepSettings has stored; false if there are none,
+// or if there is no mirror.
 func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
 	if m.cat == nil {
 		return s, false, nil
@@ -58,8 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting stores value as JSON, unless this JSON is equal to stored, which
-// readSetting has returned.
+// keepSetting stores value as JSON. It writes nothing if this JSON is equal to stored,
+// which readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {
@@ -83,7 +83,8 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	return day, err == nil, err
 }
 
-// memoryPrefix begins the names of settings that a Destination stores, and of no others.
+// memoryPrefix begins the name of each setting that a Destination stores. No other name
+// begins with it.
 const memoryPrefix = "memory:"
 
 // maxMemory is the largest size of a value that a Destination stores, in bytes.

@@ -13,14 +13,13 @@ import (
 // is lost, and a later run can continue.
 var ErrFull = errors.New("no space left")
 
-// A mirror leaves this number of bytes and of files free, for other programs and for its
+// A mirror leaves these numbers of bytes and files free, for other programs and for its
 // own catalog. On a small file system it leaves at most 1 % free.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000
 )
 
-// checkSpace returns an error if too little space is free to begin a batch.
 func (m *Mirror) checkSpace() error {
 	if err := m.checkSpaceAt(m.disk.root); err != nil || m.o.State == "" {
 		return err

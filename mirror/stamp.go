@@ -14,27 +14,29 @@ import (
 	"instep/resourcesync"
 )
 
-// fileStamp is a parsed stamp. A stamp is text that the catalog stores for the file of a
-// resource in the column stat, to find out later whether somebody has changed the file.
-// It has up to three words: the time at which the bytes were stored, in microseconds
-// since 1970; the algorithm of the strongest digest that the Source gave, if any; and @
-// with the modification time that the mirror has set, if any, in seconds since 1970. If
-// the mirror has set a time, a file with another one was changed; otherwise, a file that
-// was modified after the bytes were stored.
+// fileStamp is a parsed stamp. A stamp is text that the catalog stores for the file of
+// a resource in the column stat, to find out later whether somebody has changed the
+// file. It has up to three words: the time at which the bytes were stored, in
+// microseconds since 1970; the algorithm of the strongest digest that the Source gave,
+// if any; and @ with the modification time that the mirror has set, if any, in seconds
+// since 1970. A file counts as changed if its modification time is not the one that the
+// mirror has set or, if the mirror has set none, is after the time at which the bytes
+// were stored.
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm
 	modTime time.Time // the modification time that the mirror has set; zero if it has set none
 }
 
-// timeSlack allows for file systems that store modification times inexactly: FAT stores
-// multiples of two seconds.
+// timeSlack is the largest error with which file systems store modification times: FAT
+// stores multiples of two seconds.
 const timeSlack = 2 * time.Second
 
 // modTime returns the modification time to set on the file of a resource, in whole
-// seconds: the time that the Source states, so that a web server for the directory sends
-// the same Last-Modified. It returns the present time instead of one in the future, and
-// the zero time instead of one before 1970, which some file systems cannot store.
+// seconds: the time that the Source states, so that a web server for the directory
+// sends the same Last-Modified. It returns the present time instead of a time in the
+// future, and the zero time instead of a time before 1970, which some file systems
+// cannot store.
 func modTime(w *harvest.Resource, now time.Time) time.Time {
 	t := w.Modified
 	if t.IsZero() && !w.LastMod.IsZero() {
@@ -49,9 +51,9 @@ func modTime(w *harvest.Resource, now time.Time) time.Time {
 	return t.Truncate(time.Second)
 }
 
-// stamp returns the stamp for a file with these bytes, to which addStoringTime still has
-// to add a time. It has no modification time for a file that did not belong to the
-// mirror, since the mirror may not be allowed to set the time of that file.
+// stamp returns the stamp of a file with these bytes, without the time of storing,
+// which addStoringTime adds. For a file that did not belong to the mirror the stamp has
+// no modification time, since the mirror may not be allowed to set it.
 func (c *content) stamp() string {
 	if c.modTime.IsZero() || c.found {
 		return c.proof
@@ -59,7 +61,8 @@ func (c *content) stamp() string {
 	return strings.TrimSpace(c.proof + " @" + strconv.FormatInt(c.modTime.Unix(), 10))
 }
 
-// addStoringTime completes the stamps of resources that were just stored.
+// addStoringTime adds the present time to the stamps of resources that were just
+// stored.
 func addStoringTime(stored []catalog.Resource, now time.Time) {
 	for i := range stored {
 		stored[i].Stat = strings.TrimSpace(strconv.FormatInt(now.UnixMicro(), 10) + " " + stored[i].Stat)
@@ -85,8 +88,8 @@ func readStamp(text string) (s fileStamp, ok bool) {
 	return s, true
 }
 
-// matches reports whether a file with this stamp is unchanged, judging by its present
-// modification time.
+// matches reports whether a file with this stamp and the modification time modTime is
+// unchanged.
 func (s *fileStamp) matches(modTime time.Time) bool {
 	if s.modTime.IsZero() {
 		return modTime.UnixMicro() <= s.stored.UnixMicro()

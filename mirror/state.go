@@ -13,7 +13,7 @@ import (
 // a resource could have the same path. The user can choose a directory elsewhere, or
 // leave Options.State empty.
 type StateError struct {
-	State, Dir string // State is the state directory, and Dir the mirror in which it is
+	State, Dir string // the state directory, and the directory of the mirror that contains it
 }
 
 func (e *StateError) Error() string {
@@ -25,9 +25,9 @@ func (e *StateError) Error() string {
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
 // findState determines whether the state directory is inside the mirror. It returns a
-// *StateError for a new state directory inside this or another mirror, except .instep. A
-// state directory that an earlier version has created inside the mirror remains in use,
-// and the mirror stores no resources in it.
+// *StateError if a new state directory would be inside this or another mirror, except
+// for .instep. A state directory that an earlier version has created inside the mirror
+// remains in use, and the mirror stores no resources in it.
 func (m *Mirror) findState() error {
 	if m.o.State == "" {
 		m.inside = ours
@@ -57,9 +57,9 @@ func (m *Mirror) findState() error {
 	return err
 }
 
-// leaveStateDir moves files of resources that an earlier version has stored in the state
-// directory to the trash. The memberships of these resources end, and the next run stores
-// the resources at other paths.
+// leaveStateDir moves files of resources to the trash that an earlier version has
+// stored in the state directory. It ends the memberships of these resources, so that
+// the next run stores the resources at other paths.
 func (m *Mirror) leaveStateDir(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil

@@ -19,8 +19,8 @@ type facts interface {
 	// Set returns the set with this name, and creates the set if it does not exist.
 	Set(ctx context.Context, name string) (catalog.SetID, error)
 	Sets(ctx context.Context) ([]catalog.NamedSet, error)
-	// Lookup returns the record of each URI, in their order, with its membership in the
-	// given set; the zero Resource for an unknown URI.
+	// Lookup returns the records of resources in the order of uris, with their
+	// memberships in the given set. It returns the zero Resource for an unknown URI.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	// MembersByKey yields the members of a set in ascending order of the keys of their URIs, and
 	// MemberKeys only these keys.
@@ -35,7 +35,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own has the stores that a mirror has and a publication does not.
+// own combines the stores that only mirrors use.
 type own interface {
 	intents
 	holdings
@@ -50,11 +50,11 @@ type intents interface {
 	// Intend calls the function place for each intent that has no path yet.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
-	// Settle calls ready before it commits the outcome, and removes all intents.
+	// Settle removes all intents. It calls ready before it commits the outcome.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	// Names returns the paths in use. Two paths count as the same if the function of FoldBy
-	// has the same result for them. Refold replaces this function, and finds new paths for
-	// resources whose paths then count as those of others.
+	// Names looks up which paths are in use. The function of FoldBy returns the same text
+	// for paths that are the same file. Refold replaces this function, and finds another
+	// path for a resource whose path then is the same as that of another resource.
 	Names(ctx context.Context) catalog.Names
 	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
@@ -76,15 +76,15 @@ type holdings interface {
 	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
-// plans is the store of plans of deletions that were withheld, and of their approvals.
+// plans is the store of withheld plans of deletions, and of their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
 	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
-// history is the store of runs, and of earlier states of resources, which these runs
-// replaced or deleted.
+// history is the store of runs, and of the states of resources that these runs replaced
+// or deleted.
 type history interface {
 	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
 	Known(ctx context.Context) (time.Time, bool, error)
@@ -102,18 +102,18 @@ type history interface {
 }
 
 // log is the store of changes for programs that publish the mirror: the states of the
-// changed resources after each commit. A commit writes the log only if the function given
-// to LogIf returns true. A commit that does not write the log makes it incomplete.
+// changed resources after each commit. A commit writes the log only if the function of
+// LogIf returns true, and otherwise ends the log, which would be incomplete.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogEnd returns the position of the last change in the log. LogHas reports whether the
-	// log has all changes after a position. Log yields the changes with numbers greater than
-	// after and not greater than through.
+	// LogEnd returns the position of the last change in the log. LogHas reports whether
+	// the log has all changes after a position. Log yields the changes with after <
+	// number <= through.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
-	// TrimLog removes the changes with numbers up to the given one. CutLog removes all
-	// changes, so that the log is no longer complete.
+	// TrimLog removes the changes with numbers less than seq. CutLog removes all changes,
+	// so that the log is no longer complete.
 	TrimLog(ctx context.Context, seq int64) error
 	CutLog(ctx context.Context) error
 }
@@ -126,16 +126,16 @@ type contentNames interface {
 	NameContents(ctx context.Context, names []catalog.ContentName) error
 	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
 	TrashDays(ctx context.Context) ([]string, error)
-	// Loosen records that bytes may have no name, before a name is added or removed. Fasten
-	// records that bytes have a name, or that their file was removed. Loose returns some of
-	// the bytes that may have no name.
+	// Loosen records that bytes may have no name. It is called before a name is added or
+	// removed. Fasten records that bytes have a name, or that their file was removed.
+	// Loose returns some of the bytes that may have no name.
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
 type stores struct {
-	cat      *catalog.Catalog // nil if OpenReadOnly has found no mirror
+	cat      *catalog.Catalog // nil if a directory without a mirror was opened read-only
 	facts    facts
 	own      own
 	contents contentNames

@@ -23,7 +23,7 @@ var _ destination.Adopter = (*Mirror)(nil)
 // Stray implements destination.Adopter. It never returns a file of another resource.
 // Without Options.Adopt, it returns only a file that is at the path of the resource and
 // has its bytes. Such a file can exist if the catalog is older than the files, for
-// example after it was restored from a backup.
+// example because the catalog was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // the mirror's directory does not exist
 		return "", false, nil
@@ -51,9 +51,9 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPaths yields the paths at which this mirror may have stored the bytes of w without a
-// record in its catalog. It yields none if the Source gives no digest that can prove the
-// bytes.
+// ownPaths yields the paths at which this mirror may have stored the wanted bytes
+// although its catalog has no record of them. It yields none if the Source gives no
+// digest that can prove the bytes.
 func (m *Mirror) ownPaths(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
@@ -78,15 +78,16 @@ func (m *Mirror) ownPaths(w *harvest.Resource, row *catalog.Resource) iter.Seq2[
 	}
 }
 
-// touched reports whether somebody has written to the file of a resource after the mirror
-// stored it.
+// touched reports whether somebody has written to the file of a resource since the
+// mirror stored it.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
 	s, ok := readStamp(row.Stat)
 	return err == nil && info != nil && !(ok && s.matches(info.ModTime()))
 }
 
-// hasBytes reports whether a digest proves that the file at path has the bytes of w.
+// hasBytes reports whether a digest proves that the file at path has the bytes that the
+// Source states.
 func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource) (bool, error) {
 	digests, found, err := hashFile(ctx, m.files, path, w.Length, algorithmsOf(w)...)
 	if err != nil || !found {
@@ -96,8 +97,8 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource)
 	return how == "" && proves(w, digests), nil
 }
 
-// isStray reports whether the file at path may have the bytes of w and is not the file of
-// another resource.
+// isStray reports whether the file at path may have the wanted bytes and is not the
+// file of another resource. The resource itself has the path own.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -129,16 +130,17 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// hasStatedTime reports whether a file has the length and the modification time that the
-// Source states. Without digests, this is the only evidence for the bytes; programs that
-// copy a Source often set these times.
+// hasStatedTime reports whether a file has the length and the modification time that
+// the Source states. If there are no digests, only this shows which bytes the file has.
+// Programs that copy a Source often set the modification time.
 func hasStatedTime(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
 
-// candidates yields the paths at which the bytes of w may be: the resource's own path,
-// then paths that mirrors of either layout use, then paths that other programs use.
+// candidates yields the paths at which the wanted bytes may be: first the own path of
+// the resource, then paths that mirrors of either layout use, then paths that other
+// programs use.
 func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -169,13 +171,13 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			}
 		}
 		if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
-			yield(contentKey(sum), nil) // the path of these bytes in a mirror with the layout Flat
+			yield(contentKey(sum), nil) // the path of the bytes in a mirror with the layout Flat
 		}
 	}
 }
 
-// ownSegments returns the names of the path for a URI by the given rules. Before the
-// first call of Bind it assumes that the Source has the origin of the URI.
+// ownSegments returns the names of the path for a URI by the rules n. Before the first
+// call of Bind it assumes that the Source has the origin of the URI.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -187,9 +189,9 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// findOwn returns the path of the file below dir that a mirror would have created for the
-// given segments; "" if there is none. It tries names with a hash first, since they are
-// stronger evidence.
+// findOwn returns the path of the file below dir that a mirror would have created for
+// the given segments; "" if there is none. It tries names with a hash first, since such
+// a name is stronger evidence.
 func (m *Mirror) findOwn(dir string, segments []segment) (string, error) {
 	s := segments[0]
 	for level := max(s.level, 1); level >= s.level; level-- {
@@ -211,10 +213,10 @@ func (m *Mirror) findOwn(dir string, segments []segment) (string, error) {
 }
 
 // foreignNames yields the paths at which other programs may have stored the bytes of a
-// URI: wget, with or without a directory for the host; the ResourceSync client in Python,
-// which does not escape URIs; and programs that copy the files of a server. If cut is
-// set, it also yields the paths without their first directories, since some programs can
-// leave these out.
+// URI: wget, with or without a directory for the host; the ResourceSync client in
+// Python, which does not escape URIs; and programs that copy the files of a server. If
+// cut is set, it also yields each path without its first directories, which some
+// programs can leave out.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
@@ -245,8 +247,8 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	}
 }
 
-// hostDirectories returns the directories that programs create for an origin; "" is for
-// programs that create none.
+// hostDirectories returns the directories that programs create for an origin, and ""
+// for programs that create none.
 func (o origin) hostDirectories() []string {
 	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
 }
@@ -254,8 +256,8 @@ func (o origin) hostDirectories() []string {
 // indexName is the file that programs create for a URI that ends with a slash.
 const indexName = "index.html"
 
-// pathForms returns the paths that different programs make of the path and query of a
-// URI.
+// pathForms returns the file paths that different programs use for a URI with this path
+// and query.
 func pathForms(path, query string) []string {
 	path = strings.TrimPrefix(path, "/")
 	var all []string
@@ -287,7 +289,6 @@ func asWritten(s string) string { return s }
 // characters.
 func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 
-// wgetWindowsName is like wgetName for wget on Windows.
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {
@@ -357,10 +358,10 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 	return own, err
 }
 
-// proves reports whether one of the digests of w is also among those in have.
-func proves(w *harvest.Resource, have resourcesync.Digests) bool {
+// proves reports whether the digests of a file include one that the Source states.
+func proves(w *harvest.Resource, found resourcesync.Digests) bool {
 	for _, d := range w.Digests {
-		if have.Get(d.Algorithm()) == d {
+		if found.Get(d.Algorithm()) == d {
 			return true
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"instep/internal/spool"
 )
 
-// newTrashDir returns the path of a new directory in the trash, named by the given time
-// and a number.
+// newTrashDir returns the path for a new directory in the trash, whose name has the
+// given time and a number.
 func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // a random text instead of a number, since a test for a free number would be slow in the flat layout
+	if m.flat != nil { // a random text needs no search for a free number, which would be slow in the flat layout
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -43,7 +43,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // undoing may need bytes from the trash
+	if err := m.undoLeftovers(ctx); err != nil { // the bytes that undoing needs may be in the trash
 		return err
 	}
 	clock, stored, err := m.trashClock(ctx)
@@ -67,8 +67,8 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	return m.keepSetting(ctx, clockSetting, clock, stored)
 }
 
-// daysOutside returns the days before first or after last that have a directory in the
-// trash, or on which states ended.
+// daysOutside returns the days before first or after last on which states ended, or
+// that have a directory in the trash.
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {
@@ -89,8 +89,8 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays ignores directories whose names are no days, which do not belong to the
-// mirror.
+// trashDays ignores directories that are not named by a day, since they do not belong
+// to the mirror.
 func (d *disk) trashDays() (days []string, err error) {
 	entries, err := fs.ReadDir(d.root.FS(), trashKey)
 	for _, e := range entries {

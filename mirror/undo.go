@@ -12,7 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes an interrupted commit of this run. The caller must hold m.commit.
+// undoLeftovers undoes an interrupted commit of this run. Its caller must hold the lock
+// commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -22,14 +23,14 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo restores files to the state in the catalog, for all intents (planned changes of
-// files) that an interruption has left. It can be interrupted and repeated.
+// undo restores files to their states in the catalog after an interruption that has
+// left intents (planned changes of these files). It can be interrupted and repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // undoing may have created or removed directories that are cached
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // undoing creates and removes directories, which may be cached
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -47,9 +48,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []catalog.Resource
-	// A commit first moves existing files that become files of resources, since other files
-	// may then get their old paths. Undoing moves these files last, when their old paths are
-	// free again.
+	// A commit first moves existing files that become files of resources, since other
+	// files may get their old paths after that. So undoing moves these files last, when
+	// their old paths are free again.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -68,8 +69,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	return m.own.Settle(ctx, outcome, nil)
 }
 
-// undoFiles undoes the intents in which an existing file becomes that of a resource if
-// taken is set, and otherwise all others. It returns the resources whose bytes are lost.
+// undoFiles undoes one kind of intents: if taken is set, those that make an existing
+// file the file of a resource, and otherwise all others. It returns the resources whose
+// bytes are lost.
 func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
@@ -97,8 +99,8 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 	return lost, files.Commit(ctx)
 }
 
-// restore moves the bytes that the catalog records for a resource back to their path. It
-// returns false if the bytes are lost.
+// restore moves the recorded bytes of a resource back to its path. It returns false if
+// the bytes are lost.
 func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
 	sum := row.Digests.Get(resourcesync.SHA256)
 	there, err := m.holds(ctx, in.Path, row.Length, sum)
@@ -132,8 +134,9 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return there || kept, nil
 }
 
-// retract removes new bytes from a path, or moves them back to the path of the file from
-// which they came. Other bytes at the path do not belong to the mirror, and remain.
+// retract removes new bytes from a path, or moves them back to the path from which an
+// existing file was taken. It keeps other bytes at the path, since they do not belong
+// to the mirror.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
@@ -156,8 +159,8 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves new bytes back to the path of the file from which they came. It returns
-// false if the bytes are missing, or if something else is at that path now.
+// giveBack moves new bytes back to the path from which an existing file was taken. It
+// returns false if the bytes are missing, or if something else is at that path now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
@@ -195,8 +198,9 @@ func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Leng
 	return found && digests.Get(resourcesync.SHA256) == sum, err
 }
 
-// hashFile returns the digests of the bytes at key; false if there are none, or if their
-// length differs from the given one. An unknown length is not compared.
+// hashFile returns the digests of the bytes at key. It returns false if there are no
+// bytes, or if their length differs from the given length. An unknown length is not
+// compared.
 func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesync.Length, algorithms ...resourcesync.Algorithm) (_ resourcesync.Digests, found bool, err error) {
 	r, info, err := b.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
@@ -216,7 +220,6 @@ func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesyn
 	return h.Digests(), true, nil
 }
 
-// recordLost makes resources due whose bytes are lost.
 func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason string) error {
 	due, err := m.makeDue(ctx, lost, reason)
 	if err != nil || len(due) == 0 {
@@ -225,8 +228,8 @@ func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason
 	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
-// makeDue returns the memberships of the given resources, changed to due for the given
-// reason. It omits memberships that already are due.
+// makeDue returns the memberships of the given resources that are not due yet, with the
+// given reason in the field Due.
 func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}

@@ -19,13 +19,13 @@ import (
 // resource again.
 var ErrOvertaken = errors.New("a later run has changed the resource again")
 
-// Reversal is one step of Revert: it restores an earlier state of a resource, or removes
-// the resource. The Version can be any state that History, At or Ended has yielded; a
-// present one is only useful with RevertOptions.Keep.
+// Reversal is one step of Revert: it restores an earlier state of a resource, or
+// removes the resource. The Version can be any state that History, At or Ended has
+// yielded. Restoring a present state is useful only with RevertOptions.Keep.
 type Reversal struct {
-	Version      // the state to restore or, with Remove, the present state, which is to be removed
-	Remove  bool // whether to remove the resource, because the run to undo created it; its file is moved to the trash
-	Stays   bool // whether a step of Undoing only ends or begins to keep a resource (see KeptSet) that other sets have
+	Version      // the state to restore; with Remove, the present state
+	Remove  bool // whether the step moves the file of the resource to the trash, because the run to undo created the resource
+	Stays   bool // whether the step changes only KeptSet, so that the resource stays in other sets
 }
 
 // Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
@@ -40,16 +40,16 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// always is a time of change later than any that a Source can state.
-var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+// farFuture is a time of change that is later than any that a Source can state.
+var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// DeletedSince yields steps for Revert that restore deleted resources: those that were
-// deleted at the time start or later, and that no set has now.
+// DeletedSince yields steps for Revert that restore resources. These resources were
+// deleted at the time start or later, and no set has them now.
 func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // Release has removed the resource from KeptSet, which is no deletion by the Source
+			if v.SetURI == KeptSet { // removing a resource from KeptSet is no deletion by the Source
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -59,9 +59,9 @@ func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Re
 	}
 }
 
-// Undoing yields the steps for Revert that undo a run: they restore the states that the
-// run replaced or deleted, and remove the resources that it created, whose files are
-// moved to the trash.
+// Undoing yields the steps for Revert that undo a run. They restore the states that the
+// run replaced or deleted. They remove the resources that the run created, by moving
+// their files to the trash.
 func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		if m.cat == nil {
@@ -96,17 +96,17 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 
 // RevertOptions are the options of Revert.
 type RevertOptions struct {
-	// Keep makes the restored states last until Release is called, whatever the Source
-	// states. Without Keep, the next run fetches the newer states of restored resources
-	// again. If the Source does not have a restored resource any more, the next run compares
-	// the whole set.
+	// Keep protects the restored states from all changes of the Source until Release is
+	// called. Without Keep, the next run fetches the newer states of restored resources
+	// again. If the Source does not have a restored resource any more, the next run
+	// compares the whole set.
 	Keep bool
 	// Done is called for each step: with nil when the step is durable, or with the reason
 	// why it was skipped. Done may be nil.
 	Done func(Reversal, error)
 }
 
-// A batch of Revert has at most this number of resources and bytes, like the batches of a
+// A batch of Revert has at most these numbers of resources and bytes, like a batch of a
 // Destination.
 const (
 	revertResources = 250
@@ -140,9 +140,9 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // the steps in the batch
+	steps []Reversal // the steps that are in the batch
 	bytes int64
-	stale map[catalog.SetID]destination.Cursor // the cursors of the sets for which recompare was already called
+	stale map[catalog.SetID]destination.Cursor // the cursors of sets for which recompare was called already
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -179,13 +179,13 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
-	r.batch.Consent() // calling Revert is the consent to deletions
+	r.batch.Consent() // the user consents to deletions by calling Revert
 	return nil
 }
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // Open removes the files that remain if Discard fails
+		_ = r.batch.Discard() // if Discard fails, files remain until Open removes them
 	}
 }
 
@@ -243,7 +243,7 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // the first call of add has added the content already
+		c = nil // after the first call of add the batch has the content
 	}
 	if replaces && !r.o.Keep {
 		err = r.makeOthersDue(ctx, step, &row)
@@ -251,9 +251,9 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 	return step.Length.Int64(), err
 }
 
-// makeOthersDue makes the resource of a step due in its other sets, since the step
-// replaces the bytes for these sets, too. It omits sets for which the batch has a step of
-// the same resource.
+// makeOthersDue makes the resource of a step due in its other sets, whose bytes the
+// step replaces, too. It omits sets for which the batch already has a step for the
+// resource.
 func (r *reverter) makeOthersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.setID(ctx, KeptSet)
 	if err != nil {
@@ -283,9 +283,9 @@ func (b *batch) hasClaim(uri string, set catalog.SetID) bool {
 
 // bytesOf verifies the bytes of an earlier state and adds a copy of them to the batch.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
-	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
+	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: farFuture}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // the file in the trash has the modification time that the Source stated
+		w.Modified = info.ModTime // files in the trash keep the modification time that the Source stated
 	}
 	if err := r.batch.checkVacant(ctx, &w, row); err != nil {
 		return nil, err
@@ -299,7 +299,7 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the Source gave no digest that proves these bytes
+		c.proof = "" // no digest of the Source proves these bytes
 	}
 	return c, nil
 }
@@ -308,26 +308,26 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 // fetches the newer state from the Source.
 const restoredReason = "an earlier state of the resource was restored"
 
-// membershipChanges returns the changes of memberships by which a state is restored.
-// replaces says whether the step replaces the bytes of the resource.
+// membershipChanges returns the changes of memberships that restore a state. replaces
+// says whether the step replaces the bytes of the resource.
 func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // the recorded time of change must not become earlier
+		state.Changed = row.Changed // the time of change in the catalog must not become earlier
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
 		if err != nil {
 			return nil, err
 		}
-		claims := []*claim{{state: catalog.Membership{Set: kept, URI: step.URI, Changed: always, LastMod: step.LastMod, Remainder: step.remainder}}}
+		claims := []*claim{{state: catalog.Membership{Set: kept, URI: step.URI, Changed: farFuture, LastMod: step.LastMod, Remainder: step.remainder}}}
 		if row.Member {
 			claims = append(claims, &claim{state: state})
 		}
 		return claims, nil
 	}
 	switch {
-	case step.SetURI == KeptSet: // belongs to no Source that could state a newer state
+	case step.SetURI == KeptSet: // no Source states anything about KeptSet
 	case !row.Member:
 		cur, err := r.recompare(ctx, state.Set)
 		if err != nil {
@@ -337,12 +337,11 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		if err != nil {
 			return nil, err
 		}
-		// A deletion by a change is recorded as Gone and Told. If there is none after the newest
-		// list, that list did not contain the resource, except if undo has ended the membership.
-		// Then of two lists of one moment that contradict each other the one without the
-		// resource counts.
+		// Only a change after the newest list proves a deletion. Without one, the resource
+		// counts as Unnamed: if two lists of the same moment contradict each other, the
+		// list without the resource is believed.
 		last, listed := told[step.URI], cur.Listed
-		if !cur.Sure.IsZero() { // Listed is in the future
+		if !cur.Sure.IsZero() { // Listed is a time in the future, so Sure replaces it
 			listed = cur.Sure
 		}
 		state.Unnamed = !last.Gone || !last.Told || !last.Moment.After(listed)
@@ -359,9 +358,9 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 	return []*claim{{state: state}}, nil
 }
 
-// recompare makes the next run compare the whole set with the lists of the Source. It
-// must be called before the change that makes this necessary, in case of a crash in
-// between. It returns the cursor of the set.
+// recompare makes the next run compare the whole set with the lists of the Source, and
+// returns the cursor of the set. It is called before the change that makes this
+// comparison necessary, so that a crash in between does no harm.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) (destination.Cursor, error) {
 	if cur, ok := r.stale[set]; ok {
 		return cur, nil
@@ -423,9 +422,9 @@ func (m *Mirror) isKept(ctx context.Context, uri string) (bool, error) {
 	return row.Member, err
 }
 
-// release ends the membership of a resource in KeptSet. In the sets of the Source it makes
-// the resource due, unless the batch has a step for them, since the stored bytes may not be
-// the last ones that the Source stated.
+// release ends the membership of a resource in KeptSet. It makes the resource due in
+// the sets of the Source, since the stored bytes may not be the last ones that the
+// Source stated. It omits sets for which the batch already has a step for the resource.
 func (r *reverter) release(ctx context.Context, uri string) error {
 	names, err := r.m.setNames(ctx)
 	if err != nil {

@@ -31,8 +31,8 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run with the counts of a batch. The caller must hold
-// m.commit.
+// thisRun returns the current run with the counts of a batch. Its caller must hold the
+// lock commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.o.Now())
@@ -61,8 +61,8 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 	case c.noted:
 		typ = c.typ
 	}
-	// Earlier versions of the program recorded no Remainder. So the first one that is
-	// recorded does not end the state.
+	// Earlier versions of this program recorded no Remainder, so the first recorded
+	// Remainder is no change.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true

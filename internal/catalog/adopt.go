@@ -17,16 +17,16 @@ type Adoption struct {
 
 // Adopt calls fill, which records a publication that was made without this catalog. It
 // returns ErrState if the catalog already has a publication, a member or a change. The
-// next change gets the number after+1, and a Datetime later than all times that fill
-// records. The settings are stored in the same transaction.
-func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
+// first change after the adoption gets the number lastSeq+1, and a Datetime later than
+// all times that fill records. The settings are stored in the same transaction.
+func (c *Publisher) Adopt(ctx context.Context, lastSeq int64, settings map[string]string, fill func(*Adoption) error) error {
 	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) {
 		if r.exists("(SELECT 1 FROM publication WHERE state <> $1 UNION ALL SELECT 1 FROM member UNION ALL SELECT 1 FROM change)", begun) {
 			r.stop(fmt.Errorf("%w: the catalog is not empty", ErrState))
 		}
-		if after > 0 { // this row makes SQLite give the number after+1 to the next change
-			r.exec("INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1", after)
-			r.exec("DELETE FROM change WHERE seq = $1", after)
+		if lastSeq > 0 { // this row makes SQLite give the number lastSeq+1 to the next change
+			r.exec("INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1", lastSeq)
+			r.exec("DELETE FROM change WHERE seq = $1", lastSeq)
 		}
 		if r.err != nil {
 			return

@@ -12,8 +12,8 @@ import (
 // parameter, which takes quadratic time.
 const bulkRows = 50
 
-// eachRow executes statements of up to bulkRows rows: head, VALUES with the rows, and tail.
-// It returns the number of affected rows.
+// execRows executes a statement for every bulkRows rows. Each statement consists of
+// head, the word VALUES with the rows, and tail.
 func (r *recorder) execRows(head, row, tail string, args []any) (affected int64) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {
@@ -35,8 +35,8 @@ type newResource struct {
 	fold      any       // value of the column "fold"; nil in the catalog of a Source
 }
 
-// insertResources inserts rows for resources, and returns how many were inserted. Their
-// row numbers are consecutive, and the last one is r.lastID.
+// insertResources returns the number of inserted rows. The resources get consecutive
+// row numbers, and the field lastID gets the last of them.
 func (r *recorder) insertResources(insert string, fold func(string) string, all []newResource) int64 {
 	bases, dirs := make([]string, len(all)), make([]string, len(all))
 	for i := range all {

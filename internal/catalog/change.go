@@ -16,12 +16,12 @@ import (
 // member, or the update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the reason in the field Due of a member after a change of another set has
-// changed the bytes of the resource.
+// dueChanged is the value of Due for a member whose bytes a change of another set has
+// replaced.
 const dueChanged = "changed in another set"
 
-// floorSetting is the name of the setting with the latest reserved moment, in
-// microseconds since 1970. No later change gets an earlier Datetime.
+// floorSetting names the setting with the latest reserved moment, in microseconds since
+// 1970. Later changes get this Datetime or a later one.
 const floorSetting = "floor"
 
 // MaxChanges is the largest number of changes in one call of Record. All of them have
@@ -56,18 +56,17 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 		if r.exists("publication WHERE set_id = $1 AND state <> $2", set, begun) {
 			r.stop(fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set))
 		}
-		r.storeNumber(floorSetting, r.moment+1) // every later change gets a later moment
+		r.storeNumber(floorSetting, r.moment+1) // changes after this transaction get a later Datetime
 	})
 }
 
-// record calls begin at the start of its transaction.
-func (c *db) record(ctx context.Context, set SetID, changes []Change, logged bool, begin func(*recorder)) error {
+func (c *db) record(ctx context.Context, set SetID, changes []Change, logged bool, prepare func(*recorder)) error {
 	var moment time.Time
 	seqs := make([]int64, len(changes))
 	err := c.transact(ctx, "record changes in the catalog", func(r *recorder) {
 		moment, _ = c.nextMoment(r)
 		r.set, r.moment = set, moment.UnixMicro()
-		begin(r)
+		prepare(r)
 		for rest := changes; len(rest) > 0 && r.err == nil; {
 			n := max(1, leadingCreations(rest))
 			r.recordChunk(rest[:n])
@@ -107,8 +106,8 @@ func (c *db) nextMoment(a querier) (time.Time, error) {
 	return readTime(next), err
 }
 
-// Reserve makes sure that changes recorded from now on have a Datetime of at least t,
-// even if the clock is set back.
+// Reserve makes sure that every later change has a Datetime of at least t, even if the
+// clock is set back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) {
 		if floor, _ := r.readNumber(floorSetting); t.After(readMicros(floor)) {
@@ -132,21 +131,19 @@ type recorder struct {
 
 	fold           func(path string) string
 	members, bytes int64            // by how much the transaction changes the numbers of members and bytes of the set
-	droppedPieces  map[string]bool  // directories whose rows in the table piece the transaction has already deleted
-	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
+	droppedPieces  map[string]bool  // directories whose rows the transaction has already deleted from the table piece
+	bases, dirs    map[string]int64 // caches of row numbers: see enterBases and enterDirectories
 	leftDirs       map[int64]bool   // row numbers of the directories from which the transaction moved or removed a file
 	lastID         int64            // the greatest row number of a resource; 0 if it has not been read yet
 }
 
-// stop makes the transaction fail with an error; nil has no effect.
+// stop makes the transaction fail with the error err, unless err is nil.
 func (r *recorder) stop(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// onError makes the transaction fail with an error, to which transact adds the name of
-// the operation.
 func (r *recorder) onError(err error) error {
 	r.stop(err)
 	return r.err
@@ -342,8 +339,8 @@ func (r *recorder) remove(id int64, ch *Change) {
 	r.dropUnused(id)
 }
 
-// log stores the numbers of the written changes in seqs. It relies on consecutive
-// numbers for the rows of one statement.
+// log stores the number of each change in seqs. It relies on the fact that the rows of
+// one statement get consecutive numbers.
 func (r *recorder) log(changes []Change, seqs []int64) {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
 	for len(changes) > 0 && r.err == nil {
@@ -431,8 +428,7 @@ func (ch *Change) columns(set *SetID) []any {
 	return append(ch.Resource.columns(), &ch.Seq, timeTo(&ch.Datetime), &ch.Change, set)
 }
 
-// Changes yields the changes of a set whose Seq is greater than after and at most
-// through, in the order of Seq.
+// Changes yields the changes of a set with after < Seq <= through, in the order of Seq.
 func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
 	return listing(c.reading(ctx, "list changes in the catalog"), changesQuery, after, func(ch *Change) (any, []any) {
 		return &ch.Seq, ch.columns(new(SetID))

@@ -29,15 +29,14 @@ func (c converted[C, V]) Scan(src any) error {
 	return err
 }
 
-// The functions below connect Go values and columns. Those with a name that ends in To
-// return a destination for Scan, and those that begin with write return a query
-// parameter.
+// A function whose name ends in To returns the destination of a column for Scan. A
+// function whose name begins with write returns a query parameter.
 
 func textTo[S ~string](s *S) sql.Scanner {
 	return converted[string, S]{s, func(c string) (S, error) { return S(c), nil }}
 }
 
-// keyTo reads a column with a URI, and stores the key of the URI in k.
+// keyTo reads a column with a URI, and stores the key of that URI.
 func keyTo(k *resourcesync.Key) sql.Scanner {
 	return converted[string, resourcesync.Key]{k, func(uri string) (resourcesync.Key, error) { return resourcesync.KeyOf(uri), nil }}
 }
@@ -87,7 +86,7 @@ func digestTo(d *resourcesync.Digest) sql.Scanner {
 	}}
 }
 
-// digestsTo reads the column that digestsColumn selects. uri is only for errors.
+// digestsTo reads the column that digestsColumn selects. uri is only used in errors.
 func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
 		if c == "" {

@@ -40,14 +40,14 @@ func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	})
 }
 
-// Loosen records that perhaps no file name refers to the bytes with these digests any
-// more, so that the bytes can be deleted.
+// Loosen records that the bytes with these digests perhaps have no file name any more,
+// so that they can be deleted.
 func (c *Mirror) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents may have no name",
 		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
 }
 
-// Fasten undoes Loosen for bytes that have a file name or were deleted.
+// Fasten undoes Loosen for bytes that have a file name again, or that were deleted.
 func (c *Mirror) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents have a name", "DELETE FROM content_loose WHERE sha256 = $1", sums)
 }
@@ -60,15 +60,15 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 	})
 }
 
-// LooseContent is a file content to which perhaps no file name refers any more: see
+// LooseContent is a file content that perhaps has no file name any more: see
 // Mirror.Loosen.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
-	Named  bool // whether a file name refers to the content
+	Named  bool // whether the content has a file name
 }
 
-// Loose returns contents for which Loosen was called, but Fasten was not called since.
-// It returns at most lookupSize (500) of them.
+// Loose returns at most lookupSize (500) of the contents for which Loosen was called,
+// and Fasten not since then.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 	return queryAll(c.reading(ctx, "read from the catalog which contents may have no name"), nil, func(l *LooseContent) []any {
 		return []any{digestTo(&l.SHA256), &l.Named}

@@ -33,8 +33,8 @@ func (r *recorder) addBytes(sets string, n int64, args ...any) {
 	r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
 }
 
-// tally counts, for each set, how many of the given resources are members, and sums
-// their lengths. It adds both numbers to counts, or subtracts them if sign is -1.
+// tally counts how many of the given resources each set has, and sums their lengths. It
+// adds both numbers to counts, or subtracts them if sign is -1.
 func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) {
 	var set SetID
 	var members, bytes int64

@@ -8,9 +8,9 @@ import (
 
 // Evidence is the last statement that the Source made about a URI in a change. A
 // statement in a list is stored as Evidence only if the time at which the bytes arrived
-// decides whether they are the listed version, because a Membership does not store that
-// time. With Gone and without Told, it is no statement of the Source: the resource is in
-// the set again, although no list or change says so.
+// decides whether they are the listed version, since the catalog does not store that
+// time with the membership. Gone without Told stands for no statement: the resource is
+// in the set again, although no list or change has named it since its deletion.
 type Evidence struct {
 	Set    SetID
 	URI    string
@@ -21,8 +21,8 @@ type Evidence struct {
 	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns what is stored about the last change of each URI in a set. If its Moment
-// differs from the member's time of change, a list has stated the member's present state since then.
+// Evidence returns the last statement about each URI in a set. If its Moment differs
+// from the time at which the member changed, a later list has confirmed the member.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int

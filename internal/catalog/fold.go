@@ -23,8 +23,8 @@ func Fold(path string) string {
 	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
 }
 
-// capitalCherokee corrects cases.Fold, which exchanges capital and small Cherokee
-// letters. Unicode folds both to capitals.
+// capitalCherokee corrects cases.Fold, which makes capital Cherokee letters small and
+// small ones capital. Unicode folds both to capitals.
 func capitalCherokee(r rune) rune {
 	switch {
 	case 0xAB70 <= r && r <= 0xABBF:
@@ -92,7 +92,7 @@ type Sum [16]byte
 
 // SumOf returns the sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // large enough for most texts, so that they need no memory on the heap
+	var short [256]byte // 256 bytes are enough for most texts, which then need no memory on the heap
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

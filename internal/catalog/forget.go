@@ -10,15 +10,15 @@ import (
 // forgetRows is the largest number of changes or states that one transaction deletes.
 const forgetRows = 5000
 
-// The setting has the Datetime of the last change that ForgetChanges deleted in the log
-// of a set, in microseconds since 1970.
+// forgottenSetting names the setting with the Datetime of the last change that
+// ForgetChanges deleted in the log of a set, in microseconds since 1970.
 func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
 
 // ForgetChanges deletes the oldest changes of a set in the log, and returns how many it
 // deleted. It keeps changes with a Seq greater than lastSeq, and always the last change
 // of the set. Each transaction deletes at most forgetRows (5000) changes. ForgetChanges
-// stops after the transaction with which the number of deleted changes reaches limit.
-// After an error, the changes of earlier transactions stay deleted.
+// stops when it has deleted limit changes or more. After an error, the changes of
+// earlier transactions stay deleted.
 func (c *Facts) ForgetChanges(ctx context.Context, set SetID, lastSeq, limit int64) (n int64, err error) {
 	for n < limit {
 		var some int64

@@ -26,7 +26,6 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	return err
 }
 
-// assignPaths calls place for each intent without a path, and reserves the returned path.
 func (r *recorder) assignPaths(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
 	n := newNames(r, r.fold)
 	r.stop(n.preload(intents))
@@ -74,8 +73,8 @@ func (r *recorder) insertIntents(intents []Intent) {
 type names struct {
 	querier
 	fold  func(path string) string
-	files map[string]bool   // whether a resource has the path; by folded path
-	dirs  map[string]string // path of the directory, or "" if there is no such directory; by folded path
+	files map[string]bool   // by folded path: whether a resource has the path
+	dirs  map[string]string // by folded path: the path of the directory, or "" if there is no such directory
 }
 
 func newNames(a querier, fold func(string) string) names {
@@ -126,12 +125,13 @@ func (n names) preload(intents []Intent) error {
 	return err
 }
 
-// fileAt finds resources by their folded paths, which splitKeys makes to parameters.
+// fileAt finds resources by their folded paths, in a query for lookup with the keys of
+// splitKeys.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// reserve marks a path and its directories as used in the cache, because they are not in
-// the catalog yet. It returns an error if the path is already used.
+// reserve marks a path and its directories as used. It returns an error if the path is
+// already used.
 func (n names) reserve(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -172,8 +172,8 @@ func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, er
 	return taken, err
 }
 
-// Names returns a Names for this catalog. The Names caches answers, so its caller should
-// use it only for a short time, and only from one goroutine.
+// Names returns a Names for this catalog. The Names caches answers: use it only for a
+// short time, and only from one goroutine.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(c.reading(ctx, "look up a path in the catalog"), c.folding())
 }

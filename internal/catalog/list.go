@@ -10,17 +10,17 @@ import (
 // any method, and does not make the write-ahead log grow.
 const pageSize = 1000
 
-// After prefetch rows of a page, a listing starts to read the next page. So the database
-// works concurrently with the consumer, but reads no page for a consumer that stops
-// early.
+// When its caller has got prefetch rows of a page, a listing starts to read the next
+// page. So the database works concurrently with the caller, but reads no page for a
+// caller that stops early.
 const prefetch = pageSize / 4
 
-// listing yields the rows of a query, which it reads page by page. The query sorts by one
-// column, whose value is the cursor. Its parameters are $1 for the cursor after which the
-// page begins (first start), $2 for the page size, and args from $3 on. dest returns the
-// destinations for the columns of a row, and which of them receives the cursor. A row
-// that is added or removed during the listing may be missing; every other row is yielded
-// once.
+// listing yields the rows of a query, which it reads page by page. The query sorts by
+// one column, whose value is the cursor. Its parameters are $1 for the cursor after
+// which a page begins (start for the first page), $2 for the page size, and args from
+// $3 on. dest returns the destinations for the columns of a row, and which of them
+// receives the cursor. A row that is added or removed during the listing may be
+// missing; every other row is yielded once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		var cursor any

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// Names of settings of the log of a mirror. Their values are moments in microseconds
-// since 1970.
+// Settings of the log of a mirror. Their values are moments in microseconds since 1970.
 const (
-	// loggedSetting is for the moment after which the log has all changes. The setting
-	// does not exist while no log is written, and is "" if old entries were deleted.
+	// loggedSetting names the setting with the moment after which the log has all
+	// changes. The value is "" if old entries were deleted. The setting is missing while
+	// no log is written.
 	loggedSetting = "logged since"
-	// lastCommitSetting is for the moment of the last commit that changed resources.
-	// Every commit has a later moment than the previous one, even if the clock is set
-	// back.
+	// lastCommitSetting names the setting with the moment of the last commit that changed
+	// resources. This moment increases with each commit, even if the clock is set back.
 	lastCommitSetting = "held since"
 )
 
@@ -42,7 +41,8 @@ type Logged struct {
 
 // LogIf sets the function wanted, which Settle calls in its transaction. If wanted
 // returns true, Settle writes the changes to the log. If it returns false, Settle ends
-// the log, which would lack these changes. With nil, the default, no log is written.
+// the log, which would lack these changes. If the function is nil, which is the
+// default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
 // writeLog must be called before the resources without a set are deleted.
@@ -127,11 +127,10 @@ func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position. The position must
-// come from LogEnd or from a Logged.
+// LogHas reports whether the log has all changes after a position, which LogEnd or an
+// entry of the log has given.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
-	// A position with Seq 0 stays valid until the next commit, even if no log is
-	// written.
+	// A position with Seq 0 is valid until the next commit, even if no log is written.
 	has, _, err = queryValue[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
@@ -139,15 +138,14 @@ func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error
 	return has, err
 }
 
-// Log yields the entries whose Seq is greater than after and at most through, in the
-// order of Seq.
+// Log yields the entries with after < Seq <= through, in the order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
 	return listing(c.reading(ctx, "read the log of the catalog"), "SELECT "+changeColumns+" FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2", after,
 		func(l *Logged) (any, []any) { return &l.Seq, l.columns(&l.Set) }, through)
 }
 
-// TrimLog deletes the entries before a change. Each transaction deletes some thousand
-// entries.
+// TrimLog deletes the entries with a number less than seq. Each transaction deletes at
+// most forgetRows (5000) entries.
 func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
 		var n int64

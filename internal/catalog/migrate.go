@@ -38,12 +38,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// rewritten is the schema version to which the migration rewrites all rows.
+// rewritingSchema is the schema version to which the migration rewrites all rows.
 const rewritingSchema = 14
 
-// migrationSpace is the disk space that a migration needs, as a multiple of the size of
-// the catalog: for the copy, for the new rows in the write-ahead log, and for the same
-// rows in the database.
+// migrationSpace is the disk space for a migration, as a multiple of the size of the
+// catalog: one for the copy, one for the new rows in the write-ahead log, and one for
+// these rows in the database.
 const migrationSpace = 3
 
 // prepare copies the catalog before a migration that rewrites rows, so that an earlier
@@ -53,7 +53,7 @@ func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (du
 	if schema >= rewritingSchema {
 		return nil
 	}
-	if err := checkpoint(ctx, c.write); err != nil { // so that the size of the file includes the data in the write-ahead log
+	if err := checkpoint(ctx, c.write); err != nil { // moves the data of the write-ahead log into the file, whose size checkSpace needs
 		return err
 	}
 	if err := checkSpace(c.path, space); err != nil {

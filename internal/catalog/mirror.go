@@ -27,7 +27,7 @@ type Intent struct {
 	SHA256 resourcesync.Digest // the SHA-256 of the new bytes; zero if the file is removed
 }
 
-// Names looks up which paths are in use. Its methods take folded paths: all paths of the
+// Names looks up paths in the catalog. Its methods take folded paths: all paths of the
 // same file have the same folded form (see FoldBy).
 type Names interface {
 	// File reports whether a path belongs to a resource.
@@ -132,8 +132,8 @@ type Outcome struct {
 type Found struct {
 	Set    SetID
 	URI    string // URI of the resource whose path the file had
-	Path   string // path at which the file was
-	Kept   string // path to which the file was moved
+	Path   string // the path of the file before it was moved
+	Kept   string // the path of the file after it was moved
 	Length resourcesync.Length
 }
 
@@ -148,8 +148,8 @@ type Cursor struct {
 //
 // If ready is not nil, files may still be written when Settle is called. Settle calls
 // ready before it commits the transaction, and ready has to wait until the files are
-// durable. Nobody else can write to the catalog in that time. If ready returns an error,
-// Settle records nothing and returns the same error.
+// durable. Nobody else can write to the catalog during that call. If ready returns an
+// error, Settle records nothing and returns the same error.
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
@@ -172,7 +172,7 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // an error is ignored: the outcome is recorded already, and the next search for content tries again
+		_ = c.indexContents(ctx) // the error is ignored: the outcome is recorded already, and the next search for content tries again
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ type settling struct {
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources of the outcome, by URI
-	fresh map[string]*Resource // the new resources, as in the field Stored of the outcome, by URI; nil for a resource without bytes
+	fresh map[string]*Resource // the elements of Stored for new resources, by URI; nil for a new resource without bytes
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // current time in microseconds since 1970
 }
@@ -238,7 +238,7 @@ func (s *settling) settle() {
 // dropUnusedDirectories deletes the directories that Intend recorded for new resources,
 // if the outcome does not contain these resources.
 func (s *settling) dropUnusedDirectories() {
-	if len(s.Fresh) > 0 { // an outcome with new resources has all of them, so their directories are needed
+	if len(s.Fresh) > 0 { // the outcome has all new resources, so their directories are needed
 		return
 	}
 	paths, _ := queryColumn[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
@@ -269,7 +269,8 @@ func (s *settling) findRows() {
 	}))
 }
 
-// countNew returns the number of new resources of each set and the sum of their lengths.
+// countNew returns, for each set, the number of new resources and the sum of their
+// lengths.
 func (s *settling) countNew() map[SetID][2]int64 {
 	counts := map[SetID][2]int64{}
 	for i := range s.Members {
@@ -329,8 +330,8 @@ func (s *settling) updateNoted() {
 	}
 }
 
-// writeMemberships writes in the order of row numbers, so that consecutive memberships
-// are on the same page of the table.
+// writeMemberships writes in the order of row numbers, so that it changes only a few
+// pages of the table.
 func (s *settling) writeMemberships() {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })

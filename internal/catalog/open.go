@@ -43,8 +43,8 @@ var migrations embed.FS
 // PRAGMA application_id.
 const applicationID = 0x496e7374
 
-// readers is the number of connections for reading. A few are enough, because no method
-// holds a connection while the code of its caller runs.
+// readers is the number of connections for reading. A few are enough, because no
+// connection is in use while the caller handles results.
 const readers = 4
 
 // UUIDSetting is the name of the setting with the UUID of the catalog.
@@ -69,7 +69,7 @@ type Catalog struct {
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	unwritten os.FileInfo // the state of the file when it was opened, if SQLite was told that nobody writes to it; otherwise nil: see Steady
+	unwritten os.FileInfo // the file when it was opened read-only, with which Steady compares it; nil if SQLite handles concurrent writes
 }
 
 // Facts is the store that mirrors and publishers use: settings, sets, resources,
@@ -90,11 +90,10 @@ type Mirror struct {
 // scans, and the spellings of URIs in adopted publications.
 type Publisher struct{ *db }
 
-// db is the database that the stores share.
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // a pool with one connection for writing, so that transactions of this process wait for each other here and not in SQLite
+	write *sql.DB // has one connection, so that transactions of this process wait for each other here and not in SQLite
 	read  *sql.DB
 
 	contents atomic.Bool // whether the index that finds resources by their SHA-256 is known to exist
@@ -215,7 +214,7 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 // temporary name, so that there is never an incomplete file at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // checked before the database: another process may create both now, and creates the database first
+	_, noWAL := os.Lstat(wal) // the log is checked before the database: another process that creates both in between has created the database first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -228,7 +227,7 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // otherwise another process has created the catalog, and removed our temporary file
+		if _, missing := os.Stat(path); missing != nil { // if path exists, another process has created the catalog and removed our temporary file
 			return err
 		}
 	}
@@ -249,8 +248,8 @@ func create(ctx context.Context, path string) error {
 	return syncPath(filepath.Dir(path))
 }
 
-// sweep removes the temporary files of interrupted attempts to create the catalog. It
-// must be called when the catalog exists, because then nobody uses these files.
+// sweep removes the temporary files of interrupted attempts to create the catalog. The
+// catalog must exist when sweep is called, because then nobody uses these files.
 func sweep(path string) error {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -326,8 +325,8 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// Transactions need not be synced: nobody sees the file before it is complete, and
-	// then it is synced once.
+	// Transactions need not be synced: the file gets its name only when it is complete
+	// and synced.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}
@@ -353,19 +352,19 @@ func checkpoint(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// linkOrRename moves the completed temporary file to path. If another process has
-// created the catalog meanwhile, the file at path stays.
+// linkOrRename keeps the file at path if another process has created the catalog
+// meanwhile.
 func linkOrRename(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(temp, path) // perhaps the file system has no hard links
+	return os.Rename(temp, path) // the file system may have no hard links
 }
 
 func removeDatabase(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		_ = os.Remove(path + suffix) // an error is ignored: the file may be absent, and does no harm otherwise
+		_ = os.Remove(path + suffix) // the error is ignored: the file may be missing, and a file that remains does no harm
 	}
 }
 
@@ -379,21 +378,21 @@ func syncPath(path string) error {
 
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas := []string{
-		"busy_timeout(10000)", // comes first, since the other settings may have to wait for a lock
+		"busy_timeout(10000)", // busy_timeout is set first, since the other settings may have to wait for a lock
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
 		"foreign_keys(ON)",
-		"mmap_size(0)",                 // with mmap, an I/O error would raise a signal
-		"journal_size_limit(16777216)", // largest size of the write-ahead log after a checkpoint, in bytes
+		"mmap_size(0)",                 // with a memory-mapped file, an I/O error would raise a signal
+		"journal_size_limit(16777216)", // in bytes: the write-ahead log is cut to this size after a checkpoint
 	}
 	if readOnly {
-		pragmas = append(pragmas, "cache_size(-8192)", "query_only(ON)") // size of the cache of each connection, in KiB
+		pragmas = append(pragmas, "cache_size(-8192)", "query_only(ON)") // the cache of each connection has 8192 KiB
 		return openSource(path, url.Values{"_txlock": {"deferred"}, "_pragma": pragmas}, conns)
 	}
 	pragmas = append(pragmas,
 		"cache_size(-32768)",        // in KiB
 		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
-		"wal_autocheckpoint(16000)", // number of pages in the write-ahead log at which they are copied to the database; large, because each such checkpoint waits for the disk twice
+		"wal_autocheckpoint(16000)", // pages in the write-ahead log that start a checkpoint; many, because each checkpoint waits for the disk twice
 	)
 	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Piece is the digest of the states of some files of a directory that a scan has found.
-// It is stored when the catalog describes these files correctly, and deleted when a change
-// of a file in the directory is recorded.
+// Piece is a digest that a scan has computed from the states of some files in a
+// directory. It is stored when the catalog describes these files correctly. It is
+// deleted when a change of a file in the directory is recorded.
 type Piece struct {
 	Dir    Sum // the Sum of the path of the directory: see DirOf
 	Part   int64

@@ -20,7 +20,7 @@ type Document struct {
 // States of a publication, in this order.
 const (
 	begun     = "begun"     // the id of the publication is reserved
-	committed = "committed" // the content of the publication is stored in the catalog, but not written to the bucket yet
+	committed = "committed" // the body of the publication is stored, but its documents may not be in the bucket yet
 	done      = "done"
 )
 
@@ -70,13 +70,12 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 			r.exec("UPDATE document SET retired = $2 WHERE key = $1 AND retired IS NULL", key, f.At.UnixMicro())
 		}
 		r.storeDocuments(id, f)
-		// The last two publications of a set are kept.
+		// The last two publications of the set are kept.
 		r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
 			SELECT MAX(id) FROM publication WHERE id < $1 AND state <> $2 AND set_id = `+setOf+")", id, begun)
 	})
 }
 
-// setOf selects the set of the publication whose id is $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
 func (r *recorder) expectOne(n, id int64, state string) {
@@ -100,8 +99,8 @@ func (r *recorder) storeDocuments(id int64, f Finished) {
 	}
 }
 
-// Items yields the items of a set that have the given kind and the number lowest or a
-// greater one, in ascending order of their numbers.
+// Items yields the items of a set with the given Kind and with Number >= lowest, in
+// ascending order of Number.
 func (c *Publisher) Items(ctx context.Context, set SetID, kind string, lowest int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
 	return listing(c.reading(ctx, "list items in the catalog"), query, lowest-1, func(it *Item) (any, []any) {

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// lookupSize is the largest number of keys in one query of the function lookup.
 const lookupSize = 500
 
 // querier runs queries: a reading runs them outside of a transaction, a recorder inside.
 type querier interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	onError(err error) error // returns the error for the caller of the operation; nil stays nil
+	onError(err error) error // returns the error that the operation returns to its caller; nil for nil
 }
 
 type reading struct {
@@ -36,8 +35,7 @@ func (r reading) onError(err error) error {
 	return r.fail(r.op, err)
 }
 
-// scanRows calls handle for each row of a query, after it has scanned the columns into
-// dest.
+// scanRows scans each row of a query into dest, and then calls handle.
 func scanRows(a querier, dest []any, handle func(), query string, args ...any) error {
 	rows, err := a.query(query, args...)
 	if err != nil {
@@ -56,7 +54,6 @@ func scanRow(a querier, dest []any, query string, args ...any) (found bool, err 
 	return found && err == nil, err
 }
 
-// queryValue is for a query that returns one column of at most one row.
 func queryValue[T any](a querier, query string, args ...any) (v T, found bool, err error) {
 	found, err = scanRow(a, []any{&v}, query, args...)
 	return v, found, err
@@ -66,8 +63,8 @@ func exists(a querier, fromClause string, args ...any) (found bool, err error) {
 	return scanRow(a, []any{new(int)}, "SELECT 1 FROM "+fromClause+" LIMIT 1", args...)
 }
 
-// queryAll appends all rows of a query to values, so their number must be bounded. dest
-// returns the destinations for the columns of a row.
+// queryAll appends all rows of a query to values, so it is only for queries with few
+// rows. dest returns the destinations for the columns of a row.
 func queryAll[T any](a querier, values []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
 	if err := scanRows(a, dest(&v), func() { values = append(values, v) }, query, args...); err != nil {
@@ -81,10 +78,10 @@ func queryColumn[T any](a querier, query string, args ...any) ([]T, error) {
 	return queryAll(a, nil, func(v *T) []any { return []any{v} }, query, args...)
 }
 
-// lookup runs a query for at most lookupSize keys at a time, and calls handle like
-// scanRows. keys has the values of all keys, one key after the other. The word KEYS in
-// the query is replaced with the SQL of these keys, and row is the SQL of one key, such
-// as (?,?). The arguments args come after the keys. All parameters are "?": see bulkRows.
+// lookup runs a query for at most lookupSize keys at a time, and calls handle for each
+// row. row is the SQL of one key, such as (?,?). keys has the values of all keys, one
+// key after the other. lookup replaces the word KEYS in the query with the SQL of the
+// keys. args are the parameters after the keys. All parameters are "?": see bulkRows.
 func lookup(a querier, dest []any, handle func(), query, row string, keys []any, args ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
@@ -98,8 +95,8 @@ func lookup(a querier, dest []any, handle func(), query, row string, keys []any,
 
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys returns keys for lookup of the form (?,?,?): the index of a text in the
-// slice, its directory, and the rest of the text.
+// splitKeys returns keys of the form (?,?,?) for lookup: the index of a text in texts,
+// its directory, and the rest of the text.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -109,8 +106,8 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys returns keys for lookup of the form (?,?): the index of a text in the slice,
-// and its Sum.
+// sumKeys returns keys of the form (?,?) for lookup: the index of a text in texts, and
+// the Sum of the text.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {

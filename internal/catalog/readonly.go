@@ -46,9 +46,9 @@ func (c *Catalog) Steady() error {
 	return c.fail("read the catalog", ErrWritten)
 }
 
-// connectReadOnly opens two pools of connections. The pool write keeps a connection open
-// until Close. Without it, another run that ends could remove the write-ahead log, which
-// these connections need to read the database.
+// connectReadOnly opens two pools of connections. The pool write keeps a connection
+// open until Close. Without that connection, another run could remove the write-ahead
+// log at its end, which the pool read needs.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
@@ -67,8 +67,9 @@ func (c *Catalog) connectReadOnly() error {
 	return err
 }
 
-// walHeader is the length of the header of a write-ahead log, in bytes. If a log has
-// only a header, SQLite cannot read it without writing, and would try for ten seconds.
+// walHeader is the length of the header of a write-ahead log, in bytes. SQLite cannot
+// read a log that has only a header without writing to it, and would try for ten
+// seconds.
 const walHeader = 32
 
 // readOnlyParameters returns the parameters of the SQLite driver for reading only. A run

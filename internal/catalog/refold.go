@@ -11,26 +11,25 @@ import (
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
 	Takes func(path string) bool   // reports whether the file system accepts a path
-	// Place finds another path for the resource lost, which cannot keep its path because
-	// the resource holder has the same folded path now. If holder is zero, the reason is
-	// that the file system refuses the path. The memberships that Place returns replace
-	// the recorded ones.
-	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
-	// Settings are stored in the same transaction.
+	// Place finds another path for a resource whose path now has the folded form of the
+	// path of another resource, the holder. If the holder is zero, the file system
+	// refuses the path. The memberships that Place returns replace the recorded ones.
+	Place func(r, holder Resource, names Names) (Place, []Membership, error)
+	// Settings are stored in the same transaction as the new folded forms.
 	Settings map[string]string
 }
 
-// refoldPage is the number of rows that Refold reads at a time.
 const refoldPage = 500
 
-// Refold computes the folded forms of all paths again in one transaction, and makes
-// f.Fold the fold function of the catalog.
+// Refold replaces the folded forms of all paths in one transaction, and makes f.Fold
+// the fold function of the catalog.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
 	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) {
-		// If several directories have the same folded path now, the first one gets it.
-		// The others keep their old folded paths until their files have moved.
+		// If several directories have the same folded path now, the first directory gets
+		// this folded path. The other directories keep their old ones until their files
+		// have moved.
 		r.refoldDirectories("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", func(id int64, fold string) []any { return []any{id, fold} })
 		lost := r.refoldFiles(f)
 		n := newNames(r, r.fold)
@@ -90,8 +89,8 @@ type resourcePath struct {
 	holder          string // the URI of the resource that has the same folded path now; "" if there is none
 }
 
-// refoldFiles returns the resources that need another path. Until they get one, they have
-// folded names that no file can have.
+// refoldFiles returns the resources that need another path. Until they get one, no file
+// can have their folded names.
 func (r *recorder) refoldFiles(f Refolding) (lost []resourcePath) {
 	eachRow(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",
@@ -122,12 +121,12 @@ func (r *recorder) refoldFile(f Refolding, v *resourcePath) (keepsPath bool) {
 	}
 	r.scanRow([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
 		r.dirs[dir], name, v.id)
-	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the slash makes this a folded name that no file has
+	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // no file has this folded name, since it has a slash
 	return false
 }
 
 func (c *db) placeAnew(r *recorder, f Refolding, l *resourcePath, n names) {
-	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // reads the state from before this transaction
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // Lookup uses another connection, so it reads the state before this transaction
 	if err != nil || r.err != nil {
 		r.stop(err)
 		return

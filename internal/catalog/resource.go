@@ -38,7 +38,8 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// byURI finds resources by their URIs, which splitKeys makes to parameters.
+// byURI finds resources by their URIs, in a query for lookup with the keys of
+// splitKeys.
 const byURI = " FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3 "
 
 // CROSS JOIN makes SQLite read the tables in this order, so that it does not have to
@@ -49,8 +50,8 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// To select the keys after a given key, one query uses the condition sameBase for
-	// keys in the same directory, and another uses laterBase for later directories.
+	// A query for the keys after a given key first uses the condition sameBase for the
+	// rest of the same directory, then laterBase for later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -65,7 +66,6 @@ func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, erro
 	return listing(c.reading(ctx, listMembers), membersQuery, 0, (*Resource).byID, set)
 }
 
-// byID is a dest function for listing.
 func (r *Resource) byID() (cursor any, columns []any) { return &r.ID, r.columns() }
 
 // MembersFrom returns the first n members of a set with an ID of at least id, in the
@@ -96,10 +96,10 @@ type setMember struct {
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
 // MembersOf yields a slice for each resource that is in at least one of the sets, in
-// ascending order of keys. The slice has one element for each set, in the order of sets:
-// the resource as it is in that set, or the zero Resource if it is not a member. One query
-// reads the whole slice, so a resource that moves between two sets meanwhile is not
-// missed. The next iteration overwrites the slice.
+// ascending order of keys. The slice has one element for each set, in the order of
+// sets: the resource as it is in that set, or the zero Resource if it is not a member.
+// One query reads the whole slice, so that a resource that moves from one set to
+// another at the same time is in one of them. The next iteration overwrites the slice.
 func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
 		if len(sets) == 0 {
@@ -132,16 +132,16 @@ func (c *Facts) rowsOfSets(ctx context.Context, sets []SetID) iter.Seq2[setMembe
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
-	most := pageSize + len(sets) // so at least pageSize rows remain when the rows with the last key are removed
+	limit := pageSize + len(sets) // a key has at most one row for each set, and the rows of the last key may be dropped
 	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []setMember, after resourcesync.Key) ([]setMember, resourcesync.Key, error) {
 		base, rest := after.Split()
 		dest := func(v *setMember) []any { return append(v.columns(), &v.set) }
-		into, err := queryAll(of, into, dest, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
-		if n := most - len(into); err == nil && n > 0 {
+		into, err := queryAll(of, into, dest, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, limit}, others...)...)
+		if n := limit - len(into); err == nil && n > 0 {
 			into, err = queryAll(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
-		if len(into) == most { // perhaps not all rows with the last key were read
-			last := into[most-1].URI
+		if len(into) == limit { // some rows of the last key may be missing
+			last := into[limit-1].URI
 			into = into[:slices.IndexFunc(into, func(v setMember) bool { return v.URI == last })]
 		}
 		if len(into) > 0 {

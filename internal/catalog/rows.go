@@ -17,8 +17,9 @@ func (r *recorder) enterBases(uris []string) {
 	r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING uri, id", anys(missing))
 }
 
-// enterDirectories inserts rows for unknown directories, and adds the row numbers of all
-// given directories to r.dirs, by folded path. The paths may end with a slash.
+// enterDirectories inserts missing rows for directories, and adds the row numbers of
+// all given directories to the cache dirs, by folded path. The paths may end with a
+// slash.
 func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 	written := make(map[string]string, len(paths)) // by folded path
 	folds := make([]string, len(paths))
@@ -43,8 +44,8 @@ func (r *recorder) leave(dir int64) {
 	r.leftDirs[dir] = true
 }
 
-// dropDirectories deletes the directories in r.leftDirs if they are empty now, so that a
-// file can get the same name.
+// dropDirectories deletes the directories that became empty in the transaction, so that
+// a file can get the name of such a directory.
 func (r *recorder) dropDirectories() {
 	for id := range r.leftDirs {
 		var fold string
@@ -55,8 +56,8 @@ func (r *recorder) dropDirectories() {
 	clear(r.leftDirs)
 }
 
-// dropDirectory deletes a directory if it is empty, and then each directory above it that
-// is empty. fold is the folded path of the directory.
+// dropDirectory deletes the directory with the folded path fold if it is empty, and
+// then each empty directory above it.
 func (r *recorder) dropDirectory(fold string) {
 	for fold != "" {
 		above := fold[:len(fold)-1]
@@ -67,31 +68,31 @@ func (r *recorder) dropDirectory(fold string) {
 	}
 }
 
-// withoutRow adds the row numbers of texts to the map known, and returns the texts that
+// withoutRow adds the row numbers of texts to the map numbers, and returns the texts that
 // have no row yet.
-func (r *recorder) withoutRow(known *map[string]int64, query string, texts []string) []string {
-	if *known == nil || len(*known) > maxTexts {
-		*known = map[string]int64{}
+func (r *recorder) withoutRow(numbers *map[string]int64, query string, texts []string) []string {
+	if *numbers == nil || len(*numbers) > maxTexts {
+		*numbers = map[string]int64{}
 	}
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
-	isKnown := func(t string) bool { return (*known)[t] != 0 }
+	isKnown := func(t string) bool { return (*numbers)[t] != 0 }
 	texts = slices.DeleteFunc(slices.Compact(texts), isKnown)
 	var text string
 	var id int64
-	r.lookup([]any{&text, &id}, func() { (*known)[text] = id }, query+" IN (KEYS)", "?", anys(texts))
+	r.lookup([]any{&text, &id}, func() { (*numbers)[text] = id }, query+" IN (KEYS)", "?", anys(texts))
 	return slices.DeleteFunc(texts, isKnown)
 }
 
 // maxTexts is the number of entries at which a recorder empties a cache of row numbers.
 const maxTexts = 10_000
 
-func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) {
+func (r *recorder) enterTexts(numbers map[string]int64, head, row, tail string, args []any) {
 	width := len(row) / 2
 	var text string
 	var id int64
 	for some := range slices.Chunk(args, bulkRows*width) {
-		r.scanRows([]any{&text, &id}, func() { known[text] = id }, head+"VALUES "+repeated(row, len(some)/width)+tail, some...)
+		r.scanRows([]any{&text, &id}, func() { numbers[text] = id }, head+"VALUES "+repeated(row, len(some)/width)+tail, some...)
 	}
 }
 

@@ -50,14 +50,15 @@ func (r *recorder) readNumber(name string) (n int64, ok bool) {
 
 func (r *recorder) storeNumber(name string, n int64) { r.storeSetting(name, strconv.FormatInt(n, 10)) }
 
-// Names of settings. A catalog has the first if it belongs to a mirror, and the second if
-// it belongs to a publication.
+// MirrorSetting exists in the catalog of a mirror, and PublisherSetting in that of a
+// publication.
 const (
 	MirrorSetting    = "source"   // URI of the Source of the mirror
 	PublisherSetting = "base-url" // base URL of the publication
 )
 
-// UUID returns the UUID that the catalog got when it was created.
+// UUID returns the UUID of the catalog, which it got when it was created, or by
+// NewUUID.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
 	id, ok, err := c.Facts.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {

@@ -2,14 +2,14 @@ package catalog
 
 import "context"
 
-// Spells reports whether there are files to which an adopted publication has given other URIs
-// than this program would give.
+// Spells reports whether an adopted publication uses URIs for files that differ from
+// those that this program would use.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }
 
-// Spellings returns the URIs that an adopted publication uses for files, by the URIs that
-// this program would use for the same files. It omits files for which both are equal.
+// Spellings returns the URIs that an adopted publication uses for files, by the URIs
+// that this program would use for these files. It omits a file if both URIs are equal.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
 	var i int
@@ -19,20 +19,20 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records that the adopted publication uses the URI uri for the file to which this
-// program would give the URI own. A later call with the same own replaces an earlier one.
-// If the publication has a resource with the URI own, calls with this own have no effect.
-// If a call is replaced or has no effect, its resource uri has no file.
-func (a *Adoption) Spell(own, uri string) error {
+// Spell records that the adopted publication uses uri for a file for which this program
+// would use usualURI. A later call with the same usualURI replaces an earlier one.
+// Calls have no effect if the publication has a resource with the URI usualURI. The
+// resource uri of a call that is replaced or has no effect gets no file.
+func (a *Adoption) Spell(usualURI, uri string) error {
 	var before string
-	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(own)) && before != uri {
+	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(usualURI)) && before != uri {
 		a.unlinkFiles([]string{before})
 	}
-	a.rec.exec("INSERT INTO spelling (key, uri, own) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key(own), uri, own)
+	a.rec.exec("INSERT INTO spelling (key, uri, own) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key(usualURI), uri, usualURI)
 	return a.rec.err
 }
 
-// unlinkFiles records that resources have no file: their paths become their URIs, and no
+// unlinkFiles records that resources have no file, by making their URIs their paths: no
 // file has such a path.
 func (a *Adoption) unlinkFiles(uris []string) {
 	for uri, id := range a.rec.rowsOf(uris) {
@@ -42,8 +42,8 @@ func (a *Adoption) unlinkFiles(uris []string) {
 	}
 }
 
-// dropSpellings deletes the recorded URI of a file if the publication has another
-// resource with the URI that this program would use for the file.
+// dropSpellings deletes the records of Spell whose usualURI belongs to another resource
+// of the publication.
 func (a *Adoption) dropSpellings() {
 	for {
 		var uris []string

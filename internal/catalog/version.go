@@ -30,7 +30,7 @@ type Version struct {
 	Since, Until time.Time           // times at which the state began and ended; Since is zero if unknown, and Until is zero for the present state
 	Why          resourcesync.Change // kind of the change that ended the state, Updated or Deleted; "" for the present state
 	Began, Ended int64               // IDs of the runs that began and ended the state; 0 if unknown or not ended
-	Overtaken    bool                // a later run changed the resource again; only RunVersions and RunOvertaken set this field
+	Overtaken    bool                // whether a later run changed the resource again; only RunVersions and RunOvertaken set this field
 }
 
 // Columns for Version.columns.
@@ -43,8 +43,8 @@ func (v *Version) columns() []any {
 	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }
 
-// enterRun inserts a new run, or adds to the counts of a run that has an ID already. It
-// returns the ID.
+// enterRun inserts a run that has no ID yet, and otherwise adds to the counts of the
+// run.
 func (r *recorder) enterRun(run *Run) (id int64) {
 	if run.ID != 0 {
 		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
@@ -57,21 +57,21 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 	return id
 }
 
-// memberOf returns SQL to follow FROM. It finds the membership m and the resource r for a
-// row with the columns set_id and uri, and ends with a condition.
+// memberOf returns SQL to follow FROM, for a row with the columns set_id and uri. The
+// SQL finds the membership m and the resource r of the row. It ends with a condition.
 func memberOf(row string) string {
 	return membersOf(row) + "AND m.set_id = " + row + ".set_id "
 }
 
-// membersOf is like memberOf, but finds the memberships in all sets.
+// membersOf is like memberOf, but finds the memberships of the resource in all sets.
 func membersOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// The following statements store in the history the states that an outcome ends. They
-// read from the table intent to which paths the earlier bytes are moved. CROSS JOIN makes
-// SQLite begin with this table, which has only a few rows.
+// The following statements store in the history the states that an outcome ends. The
+// table intent has the paths to which the bytes of these states are moved. CROSS JOIN
+// makes SQLite begin with this table, which has only a few rows.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -124,8 +124,6 @@ func (c *db) versions(ctx context.Context, overtaken, condition string, args ...
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+condition+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
-// lastVersions yields the ended states that satisfy an SQL condition, in descending
-// order of their IDs.
 func (c *db) lastVersions(ctx context.Context, condition string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+condition+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
 }
@@ -163,9 +161,9 @@ func (c *Mirror) DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[V
 }
 
 // RunVersions yields the states that a run ended, in the order of the changes. It omits
-// states that the same run began, and resources whose present state equals the one
-// before the run. It sets Overtaken if a later run changed the resource again, or brought
-// other bytes of it for another set.
+// states that the same run began, and states that are equal to the present state of the
+// resource. It sets Overtaken if a later run changed the resource in the set again, or
+// replaced its bytes for another set.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM `+membersOf("v")+"AND m.run > v.ended AND (m.set_id = v.set_id OR r.stored AND r.sha256 <> v.sha256))", `v.ended = $3 AND v.began <> $3
@@ -188,9 +186,9 @@ func (c *db) present(ctx context.Context, condition string, args ...any) iter.Se
 		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields the first state of each member that a run added to a set and that a
-// later run changed. It yields the states in the order in which they ended, with
-// Overtaken set.
+// RunOvertaken yields, for each member that a run added to a set and a later run
+// changed, the first state that has ended. It yields them in the order in which they
+// ended, with Overtaken set.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
@@ -222,8 +220,8 @@ func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, e
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
-// purgedSetting is the name of a setting with a time in microseconds since 1970. States
-// that ended before this time were deleted from the history.
+// purgedSetting names the setting with a time in microseconds since 1970. States that
+// ended before this time were deleted from the history.
 const purgedSetting = "versions purged"
 
 // Known returns the moment since which the history is complete. States that ended earlier
@@ -234,8 +232,8 @@ func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	return readMicros(micros.Int64), micros.Valid, err
 }
 
-// VersionDays returns the days on which states ended, in UTC, in the form 2006-01-02. It
-// omits days for which the function omit returns true.
+// VersionDays returns the days on which states ended, in UTC, in the form 2006-01-02.
+// It leaves out the days for which omit returns true.
 func (c *Mirror) VersionDays(ctx context.Context, omit func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
@@ -252,13 +250,14 @@ func (c *Mirror) VersionDays(ctx context.Context, omit func(day string) bool) (d
 }
 
 // ForgetVersions deletes the states that ended on a day, at most forgetRows (5000) in
-// each transaction. Then Known returns the beginning of the day since, or a later moment.
-func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
+// each transaction. If it has deleted any, Known returns the beginning of the day
+// knownSince or a later moment.
+func (c *Mirror) ForgetVersions(ctx context.Context, day, knownSince string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return err
 	}
-	known, err := time.Parse(time.DateOnly, since)
+	known, err := time.Parse(time.DateOnly, knownSince)
 	if err != nil {
 		return err
 	}

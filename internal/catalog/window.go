@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// window is the time in which the resources that a set loses without approval are
-	// counted.
+	// window is the period for which losses of resources without approval are counted.
 	window = 24 * time.Hour
 	// maxStep is the longest time that counts as passed between two extents (records of
 	// the size of a set), even if the clock moved further. So a single jump of the
@@ -48,7 +47,8 @@ type extent struct{ id, at, run, members int64 }
 //
 // The order of the extents is more reliable than their times. If an extent has an
 // earlier time than a previous one, the clock was behind, and the time of the previous
-// one counts. A time in the future does not count, because the clock was ahead.
+// one counts. A time in the future does not count, because the clock was ahead when it
+// was recorded.
 func windowStart(extents []extent, now int64) extent {
 	at := make([]int64, len(extents)) // the earliest possible time of each extent, in microseconds
 	latest := int64(math.MinInt64)
@@ -83,8 +83,7 @@ func extents(a querier, set SetID) ([]extent, error) {
 }
 
 // recordExtent records the number of members of a set that has just been synchronized,
-// unless extentEvery has not yet passed. It deletes extents and losses from before the
-// window.
+// at most once in extentEvery. It deletes extents and losses from before the window.
 func (r *recorder) recordExtent(set SetID, at int64) {
 	all, _ := extents(r, set)
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
@@ -119,7 +118,7 @@ func (r *recorder) recordLoss(m *Membership, row int64, approved bool) {
 	r.exec(insertLoss, m.Set, row, m.URI)
 }
 
-// fromLosses selects the losses in the window whose URIs come after $1: see listing.
+// fromLosses selects the losses in the window. It is a part of a query for listing.
 var fromLosses = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
 // Losses returns the losses of a set in the window that ends now, or false if the set
@@ -144,8 +143,8 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 		}, l.set, l.start.id, l.start.run)
 }
 
-// Newcomers yields the keys of the members that were added to the set of l in the window
-// of l and had not been in the set before, in ascending order.
+// Newcomers yields, in ascending order, the keys of the members that were added to the
+// set of l in the window of l and had not been in the set before.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const condition = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
 	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id)

@@ -43,8 +43,8 @@ var dirCalls = &calls{
 	},
 }
 
-// retryEINTR repeats a system call that a signal has interrupted, as package os does. Network
-// file systems and file systems in user space return EINTR in this case.
+// retryEINTR repeats a system call that a signal has interrupted, like package os.
+// Network file systems and file systems in user space return EINTR then.
 func retryEINTR(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, unix.EINTR) {

@@ -11,8 +11,8 @@ import (
 	"os"
 )
 
-// Disk contains the system calls that make data durable. System returns the real ones; tests
-// and simulations set others.
+// Disk contains the system calls that make data durable. System returns the real calls;
+// tests and simulations use others.
 type Disk struct {
 	// Sync makes one open file durable. After an error the content of the file is
 	// unknown, and it must be written again.
@@ -21,7 +21,7 @@ type Disk struct {
 	// errors that occurred since f was opened. SyncFS is nil if the system has no such call,
 	// or if the call is not reliable on this file system.
 	SyncFS func(f *os.File) error
-	// Rename renames a file. If there is a file at newName, it is replaced.
+	// Rename renames a file, and replaces an existing file at newName.
 	Rename func(at *Parents, oldName, newName string) error
 	// RenameNew renames a file. It fails with fs.ErrExist if there is a file at newName.
 	RenameNew func(at *Parents, oldName, newName string) error
@@ -33,7 +33,7 @@ type Disk struct {
 	// OpenNameless creates a file without a name for writing, on the file system of the
 	// directory dir. The file is lost if it is closed before NameNew has given it a name.
 	// OpenNameless is nil if the system or the file system does not support such files
-	// safely. Even if it is not nil, a call may fail.
+	// safely. If it is not nil, a call may still fail.
 	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
 	// NameNew gives a file from OpenNameless its first name. It fails with fs.ErrExist if
 	// there is a file at name.
@@ -58,9 +58,9 @@ func System(root *os.Root) Disk {
 	return d
 }
 
-// Keep gives the file at oldName the additional name newName, so that its bytes survive
-// when the file at oldName is replaced. It creates a hard link. On a file system without
-// hard links it creates a copy at temp and renames the copy to newName. It returns
+// Keep gives the file at oldName the additional name newName, so that its bytes remain
+// when oldName gets another file. It creates a hard link. On a file system without hard
+// links it creates a copy at temp and renames the copy to newName. It returns
 // fs.ErrExist if there is a file at newName.
 func (d Disk) Keep(at *Parents, oldName, newName, temp string, mode fs.FileMode) error {
 	root := at.Root
@@ -102,8 +102,8 @@ func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error)
 // file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens the regular file at name for reading. If name is a symbolic link or a
-// FIFO, it returns ErrNotRegular and neither follows the link nor blocks.
+// OpenRegular opens the regular file at name for reading. It returns ErrNotRegular if
+// name is a symbolic link or a FIFO, without following the link or blocking.
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDONLY)
 }
@@ -120,15 +120,15 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 			return f, err
 		}
 	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file is replaced again and again")}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file was replaced during each attempt to open it")}
 }
 
 // maxReplaced is the number of attempts to open a file, since another program can replace
 // the file between the check of its type and the opening.
 const maxReplaced = 100
 
-// openOnce returns nil without an error if the file was replaced between the check of its
-// type and the opening.
+// openOnce returns no file and no error if the file was replaced between the check of
+// its type and the opening.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// fewFiles is the largest number of files for which a Group calls fsync on each file. For
-	// more files, one syncfs of the whole file system is faster (on ext4 5 ms instead of 16
-	// ms for 250 files of 5 KiB), although it also writes the data of other programs.
+	// fewFiles is the largest number of files for which a Group calls fsync on each file.
+	// If there are more files, one syncfs of the whole file system is faster (on ext4 5
+	// ms instead of 16 ms for 250 files of 5 KiB), although it also writes the data of
+	// other programs.
 	fewFiles = 48
-	// manyFiles is the number of open files at which a Group syncs and closes all of them, if
-	// the system has no syncfs.
+	// manyFiles is the number of open files at which a Group syncs and closes all files,
+	// if the system has no syncfs.
 	manyFiles = 256
-	// defaultWorkers limits the concurrent syncs, which share commits of the file system's
-	// journal. More than 32 were not faster.
+	// defaultWorkers limits the concurrent syncs. Concurrent syncs share commits of the
+	// journal of the file system. More than 32 syncs were not faster.
 	defaultWorkers = 32
 )
 
@@ -36,7 +37,7 @@ type Group struct {
 	mu   sync.Mutex // guards the fields below
 	held []*os.File
 	lent map[*os.File]struct{}
-	bulk bool // files were dropped from held and lent before they were synced, so Sync must call SyncFS
+	bulk bool // whether Sync must call SyncFS, because the group no longer tracks all files to sync
 	err  error
 }
 
@@ -84,16 +85,16 @@ func (g *Group) Lend(f *os.File) error {
 	return g.note(g.switchToSyncFS())
 }
 
-// Return removes a file that was added with Lend from the group, whether it has been
-// synced or not.
+// Return removes a file from the group that was added with Lend. The file need not be
+// synced.
 func (g *Group) Return(f *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.lent, f)
 }
 
-// switchToSyncFS stops tracking files if there are many, since one SyncFS will make all of
-// them durable.
+// switchToSyncFS stops tracking files if there are many, since one call of SyncFS makes
+// all of them durable.
 func (g *Group) switchToSyncFS() error {
 	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNameless calls openat directly, because os.Root would need four more system calls. That
-// is safe, since the call contains no name that could be a link.
+// openNameless calls openat instead of a method of os.Root, which would need four more
+// system calls. That is safe, since the call contains no name that could be a link.
 func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 	var fd int
 	err := retryEINTR(func() (err error) {

@@ -18,9 +18,9 @@ type Parents struct {
 	open [maxParents]openDir // the most recently used directory comes first
 }
 
-// maxParents is the capacity of the cache. It is enough for all directories above two paths
-// of maxDepth segments, as a rename needs them. Directories of deeper paths are opened by
-// their full names.
+// maxParents is the capacity of the cache. A rename needs the directories above two
+// paths, which all fit in the cache if the paths have at most maxDepth segments. Deeper
+// directories are opened by their full names.
 const (
 	maxParents = 32
 	maxDepth   = maxParents/2 - 2
@@ -34,7 +34,7 @@ type openDir struct {
 // calls are the system calls that take an open directory and a name in it, such as openat.
 type calls struct {
 	open   func(dir int, name string) (fd int, err error)  // a directory
-	lstat  func(dir int, name string) (fs.FileMode, error) // returns only the file type
+	lstat  func(dir int, name string) (fs.FileMode, error) // returns the type of the file
 	mkdir  func(dir int, name string, mode fs.FileMode) error
 	link   func(fromDir int, from string, toDir int, to string) error
 	rename func(fromDir int, from string, toDir int, to string) error
@@ -63,8 +63,8 @@ func (p *Parents) dirAndBase(name string) (fd int, base string, err error) {
 	return fd, path.Base(name), err
 }
 
-// dir opens a directory relative to its parent, which is often in the cache. Then one system
-// call is enough, instead of one for each segment of the name.
+// dir opens a directory by its name in the parent directory, which is often in the
+// cache. Then one system call is enough, instead of one for each segment of the path.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
@@ -86,7 +86,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if dirCalls == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // nonblock, because the directory may have been replaced by a FIFO
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // nonblock, since a FIFO may have replaced the directory
 	}
 	above, base, err := p.dirAndBase(name)
 	if err != nil {
@@ -157,10 +157,10 @@ func (p *Parents) link(from, to string) error {
 	return p.withDirs("link", from, to, dirCalls.link)
 }
 
-// LinkBetween gives the file at name in one directory tree the additional name newName in a
-// second tree. It does not follow a symbolic link out of either tree. It returns fs.ErrExist
-// if newName exists. It returns errors.ErrUnsupported if the system cannot create a hard
-// link, or the file has too many links.
+// LinkBetween gives the file at name in one directory tree the additional name newName
+// in a second tree. It does not follow a symbolic link out of either tree. It returns
+// fs.ErrExist if newName exists. It returns errors.ErrUnsupported if the system cannot
+// create a hard link, or if the file has too many links.
 func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
 	if dirCalls == nil {
 		return errors.ErrUnsupported
@@ -211,9 +211,9 @@ func (p *Parents) nameNew(f *os.File, name string) error {
 	return nil
 }
 
-// linkAndRemove replaces renameNew on systems that cannot rename without replacing. On a file
-// system without hard links, another process may create a file with the new name between the
-// check and the rename, which then replaces that file.
+// linkAndRemove is used instead of renameNew on systems that cannot rename without
+// replacing. On a file system without hard links it can replace a file that another
+// process creates between the check and the rename.
 func (p *Parents) linkAndRemove(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {

@@ -19,7 +19,7 @@ var (
 	// since Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	// namelessTypes are file systems on which fsync makes a file without a name durable.
-	// Btrfs is not one of them, since most of its versions skip such a file.
+	// Btrfs is missing, since fsync skips such a file in most versions of Btrfs.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 
@@ -57,7 +57,7 @@ func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := retryEINTR(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	if errors.Is(err, unix.EINVAL) { // the file system does not support this call
+	if errors.Is(err, unix.EINVAL) { // the file system cannot rename without replacing
 		return errors.ErrUnsupported
 	}
 	return err

@@ -31,7 +31,7 @@ func (e *LockedError) Error() string {
 // Lock is a lock that is held until Release or the end of the process.
 type Lock struct {
 	f      *os.File
-	dir    *os.File // the directory of the lock file, which is locked, too; nil if the system cannot lock directories
+	dir    *os.File // the directory, which is locked like the lock file; nil if the system cannot lock directories
 	shared bool
 }
 
@@ -40,8 +40,8 @@ const maxHolder = 512
 
 // Acquire locks the file at path and its directory. It creates the file, but not the
 // directory. It never waits: if another process holds the lock, it returns a
-// *LockedError. The directory is locked as well because somebody may remove the file:
-// then the next process would create and lock a new file.
+// *LockedError. Acquire also locks the directory because somebody may remove the file:
+// another process would then create and lock a new file.
 func Acquire(path string) (*Lock, error) {
 	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
 	if err != nil {
@@ -54,15 +54,15 @@ func Acquire(path string) (*Lock, error) {
 }
 
 // Share takes a shared lock. Several processes can hold it at a time, but not while a
-// process holds the lock of Acquire. Share writes nothing, not even the holder's name. If
-// there is no file at path, nobody holds a lock there, and Share returns fs.ErrNotExist.
+// process holds the lock of Acquire. Share writes nothing into the file. If there is no
+// file at path, nobody holds a lock there, and Share returns fs.ErrNotExist.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
 // Dir locks a directory without a lock file. If the system cannot lock directories, Dir
-// locks nothing. Use Acquire where a lock file is possible, since it names the holder and
-// works on all systems.
+// locks nothing. Use Acquire where a lock file is possible, since that names the
+// process that holds the lock, and works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // there is no lock file from which Release would have to remove the holder's name
+	l := &Lock{shared: true} // shared keeps Release from truncating the lock file, which does not exist
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -115,7 +115,7 @@ func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	}
 	err = tryLock(l.dir, shared)
 	if errors.Is(err, errNoLocks) {
-		return nil // this file system locks only files, so the directory stays unlocked
+		return nil // the directory stays unlocked, since this file system locks only files
 	}
 	return lockError(err, path)
 }
@@ -176,7 +176,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// lockedBy leaves PID and Host empty if it cannot read the text in the lock file.
+// lockedBy does not set PID and Host if it cannot read the text in the lock file.
 func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
 	f, err := openLock(path, os.O_RDONLY)

@@ -39,8 +39,8 @@ func tryLock(f *os.File, shared bool) error {
 	}
 }
 
-// noLocks includes EBADF, because NFS locks only files that are open for writing, and returns
-// EBADF for a directory.
+// noLocks includes EBADF, because NFS returns EBADF for a directory: it locks only
+// files that are open for writing.
 func noLocks(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool {
 		return errors.Is(err, e)

@@ -11,12 +11,12 @@ func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag, 0o640)
 }
 
-// openDir returns nil, because Windows cannot lock directories. It need not: Windows lets
-// nobody remove an open lock file.
+// openDir returns nil, because Windows cannot lock directories. Locking them is not
+// necessary, since Windows lets nobody remove an open lock file.
 func openDir(string) (*os.File, error) { return nil, nil }
 
 // tryLock locks one byte far beyond the end of the text in the file, so that other
-// processes can read the holder's name.
+// processes can read which process holds the lock.
 func tryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {

@@ -23,11 +23,11 @@ type State struct {
 	Digests resourcesync.Digests
 }
 
-// Difference describes a resource that existed at one or both of two moments. Change is ""
-// if the resource was the same at both moments.
+// Difference compares a resource at two moments. The resource existed at one of them at
+// least. Change is "" if the resource was the same at both moments.
 type Difference struct {
 	Change        resourcesync.Change
-	Before, After *State // the states at the two moments; nil if the resource did not exist
+	Before, After *State // the states at the earlier and the later moment; nil if the resource did not exist
 }
 
 // State returns the state at the later moment or, if the resource was deleted, the state
@@ -49,8 +49,9 @@ type pair struct {
 const inMemory = 10_000
 
 // Compare yields each resource that occurs in one or both of two states of a set,
-// sorted by URI. Its memory is bounded. If a state contains a resource more than once,
-// the last occurrence is used. Temporary files are in dir; "" is os.TempDir.
+// sorted by URI. Its memory is bounded. If a resource occurs more than once in a state,
+// the last occurrence is used. Temporary files are in the directory dir; "" means
+// os.TempDir.
 func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		all := spool.NewTable(dir, inMemory, func(p *pair) string { return p.URI })
@@ -108,9 +109,9 @@ func (p *pair) difference() Difference {
 	return d
 }
 
-// sameBytes reports whether two states seem to have the same bytes. It compares their length,
-// and their digests or, if they have no digest of the same algorithm, their lastmod. A value
-// that is missing in one of the states is equal to any other.
+// sameBytes reports whether two states seem to have the same bytes. It compares their
+// length, and their digests or, if they have no digest of the same algorithm, their
+// lastmod. It does not compare a value that is missing in one of the states.
 func (s *State) sameBytes(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false

@@ -19,10 +19,10 @@ import (
 type Source struct {
 	URI          string        // any URI of the Source
 	Client       *fetch.Client // client for requests to the Source
-	AllowOrigins []string      // further origins whose documents may be read
-	Spool        string        // directory for temporary files; "" means that of the system
+	AllowOrigins []string      // other origins from which documents may be read, too
+	Spool        string        // directory for temporary files; "" means the directory of the system for such files
 
-	Tell func(q resourcesync.Quirk, set, text string) // called with a sentence for each deviation from the standard that was tolerated
+	Tell func(q resourcesync.Quirk, set, text string) // a function that gets a sentence about each tolerated deviation from the standard
 
 	origins map[string]bool
 }
@@ -43,7 +43,8 @@ func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, erro
 
 // At yields the resources that a set contained at a given moment, in the order of the
 // documents. The zero time stands for the present. The sequence ends with a
-// harvest.UncoveredError if the documents do not cover that moment.
+// harvest.UncoveredError if the documents do not tell what the set contained at that
+// moment.
 func (s *Source) At(ctx context.Context, set discover.Set, moment time.Time) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := s.statesAt(ctx, set, moment, yield); err != nil {

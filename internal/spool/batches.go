@@ -2,9 +2,9 @@ package spool
 
 import "iter"
 
-// Batches yields the values of a sequence in slices of at most n values. A slice is valid
-// only until the next one is yielded. If the sequence yields an error, the values since the
-// last slice are dropped.
+// Batches yields the values of a sequence in slices of at most n values. A slice is
+// valid only until the next one is yielded. If the sequence yields an error, Batches
+// yields the error, but not the values after the last slice.
 func Batches[V any](values iter.Seq2[V, error], n int) iter.Seq2[[]V, error] {
 	return func(yield func([]V, error) bool) {
 		var batch []V

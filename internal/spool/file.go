@@ -32,8 +32,8 @@ func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
 }
 
-// Grow reserves memory for n more bytes, unless the File would then be too large for
-// memory. Calling it is optional, since Write reserves memory too.
+// Grow reserves memory for n more bytes, unless the File would have to be stored on
+// disk. Calling it is optional, since Write reserves memory too.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))

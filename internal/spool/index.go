@@ -12,12 +12,12 @@ import (
 type Index struct {
 	scratch scratch
 	limit   int               // the largest number of keys in memory
-	few     map[keyHash]Place // all keys with the positions of their records, as long as they are in memory
+	few     map[keyHash]Place // the positions of records by key, while there are few keys; nil if the keys are in the file
 	seeds   [2]maphash.Seed   // of keyHash
 	buckets int64             // the number of buckets of the hash table in the file, a power of two
-	used    int64             // the number of slots in the file that are not free, including those of deleted keys
+	used    int64             // the number of slots in the file that have or had a key
 	live    int64             // the number of keys
-	bucket  [bucketSize]byte  // the bucket that was last read from the file
+	bucket  [bucketSize]byte  // the bytes of the bucket that was last read from the file
 	closed  bool
 }
 
@@ -32,7 +32,7 @@ const (
 	bucketSlots = 32
 	bucketSize  = slotSize * bucketSlots
 
-	slotState = 28 // the offset of the state in a slot
+	slotState = 28 // the offset of the byte in a slot that says whether the slot is free, used or deleted
 )
 
 const (
@@ -59,7 +59,7 @@ func (x *Index) hash(k string) keyHash {
 func (x *Index) Len() int64 { return x.live }
 
 // Get returns the position that is stored for a key. ok is false if the Index does not
-// contain the key.
+// have the key.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {
 		return p, false, errClosed
@@ -76,7 +76,7 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set stores a position for a key, and replaces an earlier position.
+// Set stores a position for a key. It replaces an earlier position of the key.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed
@@ -192,7 +192,6 @@ func (x *Index) spill() error {
 	return x.become(next, err)
 }
 
-// grow moves the keys to a hash table of twice the size.
 func (x *Index) grow() error {
 	next := x.table(2 * x.buckets)
 	err := next.scratch.extend(next.buckets * bucketSize)
@@ -208,14 +207,14 @@ func (x *Index) grow() error {
 	return x.become(next, err)
 }
 
-// table returns an empty Index that stores all keys in a file with the given number of
-// buckets.
+// table returns an empty Index with a hash table of the given number of buckets in a
+// file.
 func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become makes x use the hash table of next, unless filling that table failed with err.
-// In that case it closes next, leaves x unchanged and returns err.
+// become replaces the hash table by that of next. If filling next has failed with err,
+// become keeps the old table, closes next and returns err.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

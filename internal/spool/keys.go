@@ -34,11 +34,11 @@ const (
 // concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int // the number of bytes in memory at which the keys are written to the file
+	budget  int // the number of bytes that the keys may use in memory before they are written to the file
 	held    int // the number of bytes that the keys in memory use
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // the keys that were added again while they were in memory
+	twice   map[Key]bool // the keys that were added more than once while they were in memory
 	runs    []run
 	closed  bool
 }
@@ -84,7 +84,7 @@ func (s *Keys) Close() error {
 }
 
 func (s *Keys) sort() {
-	if !slices.IsSorted(s.recent) { // sorting is skipped for the many lists that are sorted already
+	if !slices.IsSorted(s.recent) { // many lists are sorted already, and testing is faster than sorting
 		slices.Sort(s.recent)
 	}
 	for i := 1; i < len(s.recent); i++ {
@@ -212,14 +212,13 @@ func (s *Keys) merge() (merger, error) {
 	return open, nil
 }
 
-// cursor reads keys in ascending order, from a sorted run in the file or from memory.
+// cursor reads keys in ascending order from memory or from a sorted run in the file.
 type cursor struct {
 	key  Key
 	r    *bufio.Reader
 	keys []Key
 }
 
-// next moves the cursor to its next key. It returns false if there are no more keys.
 func (c *cursor) next() (bool, error) {
 	if c.r == nil {
 		if len(c.keys) == 0 {
@@ -260,7 +259,6 @@ func errBroken(err error) error {
 	return fmt.Errorf("read back a key: %w", err)
 }
 
-// merger is a heap of cursors, ordered by their current keys.
 type merger []*cursor
 
 func (m merger) Len() int           { return len(m) }
@@ -274,7 +272,6 @@ func (m *merger) Pop() any {
 	return c
 }
 
-// advance moves the cursor with the smallest key to its next key.
 func (m *merger) advance() error {
 	ok, err := (*m)[0].next()
 	if err != nil {

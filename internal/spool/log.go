@@ -24,15 +24,16 @@ const logMemory = 64 << 10
 // bytes or text. Several goroutines may read a Log at once, as long as none writes.
 type Log[T any] struct {
 	scratch scratch
-	first   []T          // the first records, which are kept in memory as they are, without encoding
+	first   []T          // the first records, which stay in memory and are not encoded
 	hold    int          // the largest number of records in the field first
 	recent  bytes.Buffer // encoded records that have not been written to the file yet
-	wrong   error        // the reason why values of type T cannot be stored; nil if they can
+	wrong   error        // the reason why a Log cannot store values of type T; nil if it can
 	added   int64
 	closed  bool
 }
 
-// The options of CBOR. Strings need not be UTF-8, and times keep their nanoseconds.
+// The options of CBOR. Strings can have bytes that are not UTF-8, and times keep their
+// nanoseconds.
 var (
 	encode = must(cbor.EncOptions{
 		Time: cbor.TimeRFC3339Nano, TextMarshaler: cbor.TextMarshalerTextString, NilContainers: cbor.NilContainerAsNull,
@@ -64,8 +65,8 @@ func (l *Log[T]) Hold(n int) *Log[T] {
 
 // Place is the position of a record in a Log.
 type Place struct {
-	Offset int64 // the offset of the record in bytes; for a record kept in memory because of Hold, its index
-	Length int32 // the length of the record in bytes; 0 for a record kept in memory because of Hold
+	Offset int64 // the offset of the record in bytes, or the index of a record that Hold keeps in memory
+	Length int32 // the length of the record in bytes; 0 for a record that Hold keeps in memory
 }
 
 // Append adds a record at the end of the log.

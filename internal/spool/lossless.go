@@ -6,9 +6,9 @@ import (
 	"reflect"
 )
 
-// lossless returns an error if values of a type could change when they are encoded as CBOR
-// and decoded. CBOR omits unexported fields, and decodes the content of an interface as
-// another type.
+// lossless returns an error if a value of the type could change when it is encoded as
+// CBOR and decoded. CBOR omits unexported fields, and decodes the content of an
+// interface as another type.
 func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	if known[t] {
 		return nil
@@ -42,7 +42,6 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	return nil
 }
 
-// marshals reports whether a type has its own encoding, as bytes or text.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||

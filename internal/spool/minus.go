@@ -10,8 +10,8 @@ import (
 var ErrOrder = errors.New("keys are not in ascending order")
 
 // Minus yields the keys of sequence a that are not in sequence b. Both sequences must
-// be in ascending order. It yields a key that occurs several times only once. The first
-// error of either sequence ends the result.
+// be in ascending order. Minus yields a repeated key only once. It ends with the first
+// error of either sequence.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
 		next, stop := iter.Pull2(ascending("right", b))
@@ -47,7 +47,7 @@ func ascending(side string, s iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 				return
 			}
 			if !first && k < last {
-				yield("", fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
+				yield("", fmt.Errorf("%s sequence: %w: %q after %q", side, ErrOrder, k, last))
 				return
 			}
 			if (first || k != last) && !yield(k, nil) {

@@ -14,14 +14,14 @@ const sortBudget = 4 << 20
 type order struct {
 	keys *Keys
 	n    uint64
-	key  []byte // a buffer for the text and the position of a record
+	key  []byte // a buffer for the text of a record and its position
 }
 
 func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
 
 // add adds a record that is at the given position of the log and is sorted by the given
-// text. The caller writes the text into the buffer o.key, because a new buffer for each
-// record would increase the memory for sorting by half.
+// text. The caller writes the text into the buffer in the field key, because a new
+// buffer for each record would increase the memory for sorting by half.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -67,7 +67,7 @@ type Sorter[T any] struct {
 // (default os.TempDir).
 func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
 
-// Append adds a record and the text by which it is sorted. The text must not be the
+// Append adds a record that is sorted by the given text. The text must not be the
 // beginning of a different text of another record.
 func (s *Sorter[T]) Append(text string, record T) error {
 	p, err := s.log.AppendAt(record)

@@ -63,7 +63,6 @@ func (s *scratch) extend(n int64) error {
 	return s.writeAt([]byte{0}, n-1)
 }
 
-// open creates the temporary file unless it exists already.
 func (s *scratch) open() error {
 	if s.f != nil {
 		return nil
@@ -101,7 +100,8 @@ func (s *scratch) close() error {
 	return err
 }
 
-// createTemp creates a file that is removed when it is closed, or when the process ends.
+// createTemp creates a file that is removed when the file is closed, or when the
+// process ends.
 func createTemp(dir string) (file, error) {
 	f, err := os.CreateTemp(dir, "instep-spool-*")
 	if err != nil {

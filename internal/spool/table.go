@@ -15,10 +15,10 @@ type Table[T any] struct {
 }
 
 // NewTable returns an empty Table. The function key returns the key of a record. The
-// first records (as many as hold says) and up to 65,536 keys are in memory. The rest is
-// stored in files in the directory dir (default os.TempDir).
-func NewTable[T any](dir string, hold int, key func(T) string) *Table[T] {
-	return &Table[T]{log: NewLog[T](dir).Hold(hold), index: NewIndex(dir, 0), dir: dir, key: key}
+// first inMemory records and up to 65,536 keys are in memory. The rest is stored in
+// files in the directory dir (default os.TempDir).
+func NewTable[T any](dir string, inMemory int, key func(T) string) *Table[T] {
+	return &Table[T]{log: NewLog[T](dir).Hold(inMemory), index: NewIndex(dir, 0), dir: dir, key: key}
 }
 
 // Put adds a record. An earlier record with the same key is replaced.
@@ -46,14 +46,14 @@ func (t *Table[T]) Delete(k string) error { return t.index.Delete(k) }
 // Len returns the number of records.
 func (t *Table[T]) Len() int64 { return t.index.Len() }
 
-// Sorted yields the records in ascending order of their texts, and records with equal
-// texts in the order in which they were put. appendText appends the text of a record to
-// a buffer. No text may be the beginning of a different text. The Table may be changed
+// Sorted yields the records in ascending order of their texts. Records with equal texts
+// are in the order in which they were put. appendText appends the text of a record to a
+// buffer. No text may be the beginning of a different text. The Table may be changed
 // during the loop: Sorted yields the records that were there when the loop began.
 func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		order := newOrder(t.dir)
-		defer func() { _ = order.close() }() // the error of deleting the temporary file is ignored: all results have been read
+		defer func() { _ = order.close() }() // the error is ignored: the results are complete even if a temporary file remains
 		if err := t.arrange(order, appendText); err != nil {
 			var zero T
 			yield(zero, err)

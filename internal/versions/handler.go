@@ -18,7 +18,7 @@ type Handler struct {
 	Store  *Store              // the stored versions; if it is nil, the Handler serves no TimeGates and TimeMaps
 	Prefix string              // the path of the base URL, which ends in "/"
 	URI    func(string) string // a function that returns the URI for a path below the base URL
-	Next   http.Handler        // the handler of all other requests, which also sends the files of versions
+	Next   http.Handler        // the handler of requests for anything else; it also sends the files of versions
 	Report func(error)         // a function that is called with each internal error
 }
 
@@ -51,8 +51,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Next.ServeHTTP(w, r)
 }
 
-// resourcePath accepts a URL path that ends with the path of the resource or with its whole
-// URI. Some proxies change "//" in such a URI to "/".
+// resourcePath accepts a URL path that ends with the path of the resource, or with its
+// whole URI. It also accepts a URI in which a proxy has changed "//" to "/".
 func (h *Handler) resourcePath(name, kind string) (string, bool) {
 	resource, ok := strings.CutPrefix(name, kind)
 	if !ok || h.Store == nil {
@@ -75,7 +75,7 @@ func (h *Handler) linkHeaders(resource string) []string {
 	return links
 }
 
-// version sets only Path and Since if the version is not stored.
+// version returns a Version with only Path and Since if the version is not stored.
 func (h *Handler) version(ctx context.Context, since time.Time, resource string) Version {
 	if h.Store != nil {
 		if v, err := h.Store.At(ctx, resource, since); err == nil && v.Since.Equal(since) {
@@ -85,16 +85,17 @@ func (h *Handler) version(ctx context.Context, since time.Time, resource string)
 	return Version{Path: resource, Since: since}
 }
 
-// choice is the version that a TimeGate chose for a time, with its neighbours.
+// choice is the version that a TimeGate has chosen for a time, with the versions around
+// it.
 type choice struct {
-	first, last, before, chosen, after *Version // nil if there is no such version
-	gone                               bool     // the resource did not exist at the requested time
+	first, last, before, chosen, after *Version // each of these versions is nil if it does not exist
+	gone                               bool     // whether the resource did not exist at the requested time
 }
 
 // choose follows RFC 7089 §4.5.3: for a time before the first version it chooses the first
 // version, and for the zero time the last version.
 func (h *Handler) choose(ctx context.Context, resource string, at time.Time) (c choice, err error) {
-	end := at.Add(time.Second) // a time in an HTTP header has whole seconds only
+	end := at.Add(time.Second) // times in HTTP header fields have whole seconds only
 	for v, err := range h.Store.List(ctx, resource) {
 		if err != nil {
 			return c, err

@@ -53,7 +53,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	}
 	name := filepath.Join(state, FileName)
 	path := url.URL{Path: filepath.ToSlash(name)}
-	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // Opaque, because Path would make a relative path absolute
+	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // with Path instead of Opaque, a relative path would become absolute
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
@@ -85,20 +85,20 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 // Close closes the database, but not the bucket that contains the bytes.
 func (x *index) Close() error { return x.db.Close() }
 
-// When transact has returned nil, the changes are durable.
-func (x *index) transact(ctx context.Context, do func(*sql.Tx) error) error {
+// The changes of the function change are durable when transact has returned nil.
+func (x *index) transact(ctx context.Context, change func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if err := change(tx); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
 }
 
-// insertOne skips a state if the path has a state with the same time, if the previous state
-// is equal, or if the state is a deletion and there is no previous state.
+// insertOne skips a state if the path already has a state with the same time, if the
+// state is equal to the previous one, or if it is a deletion without a previous state.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
@@ -127,8 +127,8 @@ func (x *index) insert(ctx context.Context, states []Version) error {
 }
 
 // At returns the state of a resource at the given time. It returns ErrNoVersion if all
-// stored states of the resource began later. If the resource did not exist at that
-// time, Deleted is set in the Version.
+// stored states of the resource began later. In the returned Version, Deleted is set if
+// the resource did not exist at that time.
 func (x *index) At(ctx context.Context, name string, at time.Time) (Version, error) {
 	for v, err := range x.query(ctx, "WHERE path = ? AND since <= ? ORDER BY since DESC LIMIT 1", name, at.UnixMicro()) {
 		return v, err
@@ -192,17 +192,17 @@ func endedSQL(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before a time, and the digests of bytes that no other
-// state has.
-func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
-	for v, err := range x.query(ctx, "AS v WHERE "+endedSQL("v"), before.UnixMicro()) {
+// expired returns the states that ended before the moment, and the digests of bytes
+// that no other state has.
+func (x *index) expired(ctx context.Context, moment time.Time) (old []Version, free []resourcesync.Digest, err error) {
+	for v, err := range x.query(ctx, "AS v WHERE "+endedSQL("v"), moment.UnixMicro()) {
 		if err != nil {
 			return nil, nil, err
 		}
 		old = append(old, v)
 	}
 	rows, err := x.db.QueryContext(ctx, "SELECT DISTINCT v.sha256 FROM version AS v WHERE v.sha256 IS NOT NULL AND "+endedSQL("v")+
-		" AND NOT EXISTS (SELECT 1 FROM version AS o WHERE o.sha256 = v.sha256 AND NOT ("+endedSQL("o")+"))", before.UnixMicro())
+		" AND NOT EXISTS (SELECT 1 FROM version AS o WHERE o.sha256 = v.sha256 AND NOT ("+endedSQL("o")+"))", moment.UnixMicro())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,13 +221,14 @@ func (x *index) expired(ctx context.Context, before time.Time) (old []Version, f
 	return old, free, rows.Err()
 }
 
-func (x *index) forget(ctx context.Context, before time.Time) error {
-	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+endedSQL("v"), before.UnixMicro())
+func (x *index) forget(ctx context.Context, moment time.Time) error {
+	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+endedSQL("v"), moment.UnixMicro())
 	return err
 }
 
-// Through returns the number that SetThrough stored last for a change log, or false if there
-// is none. Each catalog and set needs its own name of the log.
+// Through returns the number that SetThrough stored last for a change log, or false if
+// there is none. log is the name of this log, and has to differ for each catalog and
+// set.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -236,7 +237,8 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough records that the states after all changes up to number n of a log are stored.
+// SetThrough records that the Store has the states after all changes of a log up to
+// number n.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

@@ -43,11 +43,12 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores the bytes of states, then their rows in the database. It skips states that are
-// stored already, states whose bytes, type and coding are those of the previous state, and
-// deletions without an earlier state. It returns as lost the states whose bytes no longer
-// exist (State.Open or the reader returns fs.ErrNotExist) or differ from their digest or
-// length. One call with many states is faster than many calls.
+// Keep stores the bytes of states, then their rows in the database. It skips states
+// that are stored already, states whose bytes, type and coding are those of the
+// previous state, and deletions without an earlier state. It returns in lost the states
+// whose bytes no longer exist (State.Open or the reader returns fs.ErrNotExist) or
+// differ from their digest or length. One call with many states is faster than many
+// calls.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
@@ -214,11 +215,12 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire removes all states that ended before the given time: first the files that
+// Expire removes all states that ended before the given moment: first the files that
 // Place created for them in a bucket, then the bytes that no remaining state has, and
-// last their rows in the database. In this order an interrupted call can be repeated.
-func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
-	old, free, err := s.expired(ctx, before)
+// last their rows in the database. Because of this order, a call that was interrupted
+// can be repeated.
+func (s *Store) Expire(ctx context.Context, placed blob.Bucket, moment time.Time) error {
+	old, free, err := s.expired(ctx, moment)
 	if err != nil || len(old) == 0 {
 		return err
 	}
@@ -235,5 +237,5 @@ func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time
 	if err := blob.Remove(ctx, s.bytes, keys); err != nil {
 		return err
 	}
-	return s.forget(ctx, before)
+	return s.forget(ctx, moment)
 }

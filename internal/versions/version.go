@@ -28,7 +28,7 @@ var ErrNoVersion = errors.New("no such version is stored")
 type Version struct {
 	Path    string    // the path of the resource below the base URL, not escaped
 	Since   time.Time // the time at which the state began, in whole microseconds
-	Deleted bool      // the resource did not exist in this state; then the fields below are zero
+	Deleted bool      // whether the resource did not exist in this state; then the fields below are zero
 
 	SHA256   resourcesync.Digest
 	Length   int64

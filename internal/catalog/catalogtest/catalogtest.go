@@ -83,7 +83,7 @@ type Mirror interface {
 	VersionsOf(ctx context.Context, uri string) iter.Seq2[catalog.Version, error]
 	Versions(ctx context.Context, moment time.Time) iter.Seq2[catalog.Version, error]
 	VersionDays(ctx context.Context, omit func(day string) bool) ([]string, error)
-	ForgetVersions(ctx context.Context, day, since string) error
+	ForgetVersions(ctx context.Context, day, knownSince string) error
 	URIAt(ctx context.Context, path string) (uri string, ok bool, err error)
 	DeletedSince(ctx context.Context, moment time.Time) iter.Seq2[catalog.Version, error]
 	AsOf(ctx context.Context, set catalog.SetID, moment time.Time) iter.Seq2[catalog.Version, error]
@@ -118,7 +118,7 @@ type Publisher interface {
 	Documents(ctx context.Context) iter.Seq2[string, error]
 	ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error]
 	ForgetDocument(ctx context.Context, key string) error
-	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
+	Adopt(ctx context.Context, lastSeq int64, settings map[string]string, fill func(*catalog.Adoption) error) error
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
 	Spells(ctx context.Context) (bool, error)

@@ -19,7 +19,6 @@ var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// maxSeq is greater than the Seq of every change.
 const maxSeq = 1 << 60
 
 func digest(bytes string) resourcesync.Digest {
@@ -128,11 +127,11 @@ func settings(t *testing.T, s Stores, _ *clock) {
 	for name, value := range map[string]string{"a": "2", "b": ""} {
 		got, ok, err := s.Facts.Setting(t.Context(), name)
 		if got != value || !ok || err != nil {
-			t.Errorf("Setting(%s) = %q, %v, %v", name, got, ok, err)
+			t.Errorf("Setting(%s) = %q, %v, %v; want %q", name, got, ok, err, value)
 		}
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "c"); ok || err != nil {
-		t.Errorf("Setting of an unknown name: %v, %v", ok, err)
+		t.Errorf("Setting of an unknown name = %v, %v; want false, nil", ok, err)
 	}
 }
 
@@ -228,22 +227,22 @@ func moments(t *testing.T, s Stores, c *clock) {
 		batch := created(name+"1", name+"2")
 		must(t, s.Facts.Record(t.Context(), id, batch))
 		if batch[0].Datetime != batch[1].Datetime || !batch[0].Datetime.After(last.Datetime) || batch[0].Datetime.Before(before) {
-			t.Errorf("the moments %s and %s do not come after %s", batch[0].Datetime, batch[1].Datetime, last.Datetime)
+			t.Errorf("two changes have the Datetimes %s and %s; want both to be equal and later than %s", batch[0].Datetime, batch[1].Datetime, last.Datetime)
 		}
 		if batch[0].Seq <= last.Seq || batch[1].Seq <= batch[0].Seq {
-			t.Errorf("the numbers %d and %d do not follow %d", batch[0].Seq, batch[1].Seq, last.Seq)
+			t.Errorf("two changes have the numbers %d and %d; want ascending numbers greater than %d", batch[0].Seq, batch[1].Seq, last.Seq)
 		}
 		last = batch[1]
 	}
 	if last.Datetime.Before(Start.Add(time.Minute)) {
-		t.Errorf("recorded at %s, before the moment that was reserved", last.Datetime)
+		t.Errorf("the change has the Datetime %s, which is before the reserved moment", last.Datetime)
 	}
 	seq, at, err := s.Facts.LastSeq(t.Context(), id)
 	must(t, err)
 	if seq != last.Seq || !at.Equal(last.Datetime) {
 		t.Errorf("the last change: %d at %s, want %d at %s", seq, at, last.Seq, last.Datetime)
 	}
-	want(t, "the middle of the log", names(collect(t, s.Facts.Changes(t.Context(), id, last.Seq-4, last.Seq-1)), func(ch catalog.Change) string { return ch.URI }), "c1 c2 d1")
+	want(t, "changes in the middle of the log", names(collect(t, s.Facts.Changes(t.Context(), id, last.Seq-4, last.Seq-1)), func(ch catalog.Change) string { return ch.URI }), "c1 c2 d1")
 }
 
 func shared(t *testing.T, s Stores, _ *clock) {
@@ -254,7 +253,7 @@ func shared(t *testing.T, s Stores, _ *clock) {
 	found, err := s.Facts.Lookup(t.Context(), two, []string{host + "a", host + "b"})
 	must(t, err)
 	if found[0].Due == "" || found[0].Digests[0] != digest("new and longer bytes") || found[1].Member || found[1].URI == "" {
-		t.Errorf("resource a has new bytes in set one, so in set two it should be due with them, and b no member: got %+v", found)
+		t.Errorf("set one has new bytes of resource a; want them to be due in set two, and resource b not to be a member of it: got %+v", found)
 	}
 	for id, length := range map[catalog.SetID]int64{one: 20 + 10, two: 20} {
 		_, bytes, err := s.Facts.Count(t.Context(), id)
@@ -263,7 +262,7 @@ func shared(t *testing.T, s Stores, _ *clock) {
 	}
 	must(t, s.Facts.Record(t.Context(), one, []catalog.Change{change(resourcesync.Deleted, "a", ""), change(resourcesync.Deleted, "b", "")}))
 	if found, err = s.Facts.Lookup(t.Context(), two, []string{host + "a", host + "b"}); err != nil || !found[0].Member || found[1].URI != "" {
-		t.Errorf("the resources after the first set lost them: %+v, %v", found, err)
+		t.Errorf("set one has deleted both resources; want only a, as a member of set two: got %+v, %v", found, err)
 	}
 }
 
@@ -279,7 +278,7 @@ func noChange(t *testing.T, s Stores, _ *clock) {
 	after, err := s.Facts.Relabelled(t.Context(), id)
 	must(t, err)
 	if found := collect(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || found[0].Remainder != r.Remainder || before == after {
-		t.Errorf("members: %+v; Relabelled returned %d, then %d", found, before, after)
+		t.Errorf("members: %+v; Relabelled returned %d before Relabel and %d after it", found, before, after)
 	}
 	n, err := s.Facts.CountChanges(t.Context(), id, 0, maxSeq)
 	must(t, err)
@@ -310,11 +309,11 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 	}
 	n, err := s.Facts.CountChanges(t.Context(), other, 0, maxSeq)
 	must(t, err)
-	want(t, "changes of the other set", n, 3)
-	must(t, s.Facts.Record(t.Context(), id, created("d"))) // the change takes a number of the log, which all sets share
+	want(t, "changes of the set other", n, 3)
+	must(t, s.Facts.Record(t.Context(), id, created("d"))) // all sets share the numbers of the log
 	seq, _, err := s.Facts.LastSeq(t.Context(), id)
 	if must(t, err); seq <= log[2].Seq {
-		t.Errorf("the next change has the number %d, which does not follow %d", seq, log[2].Seq)
+		t.Errorf("the next change has the number %d; want a number greater than %d", seq, log[2].Seq)
 	}
 }
 

@@ -22,8 +22,8 @@ func (s Stores) batch(set catalog.SetID, at time.Time, run *catalog.Run) *batch 
 	return &batch{s: s, set: set, o: catalog.Outcome{At: at, Run: run}}
 }
 
-// put adds the new bytes of a resource to the batch. path and kept are "" if the URI is
-// new.
+// put adds the new bytes of a resource to the batch. The parameters path and kept are
+// "" if the URI is new.
 func (b *batch) put(name, bytes, path, kept string) *batch {
 	r := resource(name, bytes)
 	b.intents = append(b.intents, catalog.Intent{URI: r.URI, Path: path, Kept: kept, Length: r.Length, SHA256: r.Digests[0]})
@@ -42,11 +42,11 @@ func (b *batch) reserve(name, due string) *batch {
 	return b.mark(name, due)
 }
 
-// remove ends the membership of a resource in the batch. Unless kept is "", the file of
-// the resource is to be moved to the path kept.
-func (b *batch) remove(name, kept string) *batch {
-	if kept != "" {
-		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
+// remove ends the membership of a resource in the batch. Unless the path trash is "",
+// the file of the resource is to be moved there.
+func (b *batch) remove(name, trash string) *batch {
+	if trash != "" {
+		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: trash})
 	}
 	b.o.Ended = append(b.o.Ended, catalog.Membership{Set: b.set, URI: host + name})
 	return b
@@ -64,7 +64,7 @@ func (b *batch) commit(t *testing.T) {
 
 var errPathInUse = errors.New("the path is in use")
 
-// place is a function for Intend. The path is the URI without its host. place returns an
+// place is a function for Intend. Its result is the URI without the host as path, or an
 // error if another file has this path.
 func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	p.Path = strings.TrimPrefix(uri, host)
@@ -93,7 +93,7 @@ func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 // RunMirror runs the suite of Mirror.
 func RunMirror(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"intents stay recorded until Settle":                                               intents,
+		"intents remain stored until Settle is called":                                     intents,
 		"an outcome whose files are not ready is not recorded":                             unready,
 		"two resources cannot have paths that differ only in case, even in different sets": paths,
 		"a directory is recorded as long as a file is in it":                               directories,
@@ -129,16 +129,16 @@ func intents(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("intents: %+v", found)
 	}
 	if r, err := b.s.Mirror.Find(t.Context(), id, host+"old"); err != nil || r.Digests[0] != digest("bytes") || !r.Member {
-		t.Errorf("the resource before Settle: %+v, %v", r, err)
+		t.Errorf("Find before Settle = %+v, %v; want a member with its old bytes", r, err)
 	}
 	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
 	s = b.s.Reopen()
 	if found, err := s.Mirror.Intents(t.Context()); len(found) > 0 || err != nil {
-		t.Errorf("the intents after Settle: %+v, %v", found, err)
+		t.Errorf("Intents after Settle = %+v, %v; want none", found, err)
 	}
 	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "old d/new")
 	if r, err := s.Mirror.Find(t.Context(), 0, host+"old"); err != nil || r.Digests[0] != digest("newer") || r.Member {
-		t.Errorf("the resource as it is in no set: %+v, %v", r, err)
+		t.Errorf("Find without a set = %+v, %v; want no member, with the new bytes", r, err)
 	}
 }
 
@@ -152,7 +152,7 @@ func unready(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("Settle = %v, want the error of the function ready", err)
 	}
 	if _, ok, err := s.Mirror.Cursor(t.Context(), id); ok || err != nil {
-		t.Errorf("the cursor after Settle failed: %v, %v", ok, err)
+		t.Errorf("Cursor after Settle has failed = %v, %v; want false, nil", ok, err)
 	}
 	want(t, "members", namesOf(collect(t, s.Facts.Members(t.Context(), id))), "")
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
@@ -173,7 +173,7 @@ func paths(t *testing.T, s Stores, _ *clock) {
 		}
 	}
 	// Settle has to return an error if two resources have the same path, even if the
-	// function place allows it
+	// function for Intend has allowed it
 	b := s.batch(two, Start, nil).put("x", "others", "", "")
 	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
 		return catalog.Place{Path: "d/File"}, nil
@@ -182,12 +182,12 @@ func paths(t *testing.T, s Stores, _ *clock) {
 		err = s.Mirror.Settle(t.Context(), b.o, nil)
 	}
 	if err == nil {
-		t.Error("two resources have one path")
+		t.Error("Settle has given the same path to two resources")
 	}
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil))
-	want(t, "members of the other set", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "")
+	want(t, "members of set two", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "")
 	s.batch(two, Start, nil).mark("d/file", "").commit(t) // the same resource
-	want(t, "members of the other set", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "d/file")
+	want(t, "members of set two", namesOf(collect(t, s.Facts.Members(t.Context(), two))), "d/file")
 }
 
 func directories(t *testing.T, s Stores, _ *clock) {
@@ -210,7 +210,7 @@ func directories(t *testing.T, s Stores, _ *clock) {
 	there("A")
 	s.batch(id, Start, nil).remove("A/y", "kept/y").commit(t)
 	there("")
-	s.batch(id, Start, nil).put("a", "the name is free", "", "").commit(t)
+	s.batch(id, Start, nil).put("a", "file instead of the directory", "", "").commit(t)
 }
 
 func found(t *testing.T, s Stores, _ *clock) {
@@ -221,7 +221,7 @@ func found(t *testing.T, s Stores, _ *clock) {
 		t.Helper()
 		r, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 4)
 		if err != nil || ok != (wantURI != "") || strings.TrimPrefix(r.URI, host) != wantURI {
-			t.Errorf("got %q, %v, %v; want %q", r.URI, ok, err, wantURI)
+			t.Errorf("FindContent = %q, %v, %v; want %q", r.URI, ok, err, wantURI)
 		}
 	}
 	at("a")
@@ -232,7 +232,7 @@ func found(t *testing.T, s Stores, _ *clock) {
 	s.batch(one, Start, nil).remove("b", "kept/b").commit(t)
 	at("")
 	if _, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 5); ok || err != nil {
-		t.Errorf("FindContent with another length: %v, %v", ok, err)
+		t.Errorf("FindContent with another length = %v, %v; want false, nil", ok, err)
 	}
 }
 
@@ -252,7 +252,7 @@ func holders(t *testing.T, s Stores, _ *clock) {
 	}
 	s.batch(one, Start, nil).remove("a", "").commit(t)
 	if r, err := s.Mirror.Find(t.Context(), two, host+"a"); err != nil || !r.Member || !r.Stored {
-		t.Errorf("the resource in the other set: %+v, %v", r, err)
+		t.Errorf("Find in set two = %+v, %v; want a member with bytes", r, err)
 	}
 	for id, n := range map[catalog.SetID]int64{one: 1, two: 1} {
 		got, _, err := s.Facts.Count(t.Context(), id)
@@ -283,13 +283,12 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	}
 	days, err := s.Mirror.TrashDays(t.Context())
 	must(t, err)
-	want(t, "days of the trash", strings.Join(days, " "), "2026-05-01")
-	want(t, "names in the trash of that day", names(collect(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
+	want(t, "days of TrashDays", strings.Join(days, " "), "2026-05-01")
+	want(t, "files in the trash of that day", names(collect(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
 	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{{Path: "a"}, {Path: "t/b"}}))
 	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
 	must(t, err)
-	want(t, "the bytes have a name", has, false)
+	want(t, "whether the bytes still have a name", has, false)
 }
 
-// answer returns a function for LogIf that always returns wanted.
 func answer(wanted bool) func() (bool, error) { return func() (bool, error) { return wanted, nil } }

@@ -2,6 +2,7 @@ package catalogtest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func cursors(t *testing.T, s Stores, _ *clock) {
 	committed := func(expected time.Time) {
 		t.Helper()
 		if at, err := s.Mirror.Committed(t.Context(), id); !at.Equal(expected) || err != nil {
-			t.Errorf("the cursor was committed at %v, %v; want %v", at, err, expected)
+			t.Errorf("Committed = %v, %v; want %v", at, err, expected)
 		}
 	}
 	committed(b.o.At)
@@ -42,7 +43,7 @@ func cursors(t *testing.T, s Stores, _ *clock) {
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{At: later.Add(time.Minute)}, nil))
 	s = s.Reopen()
 	committed(later)
-	want(t, "the evidence after a list was read", told(), " a")
+	want(t, "evidence after a list was read", told(), " a")
 	if body, ok, err := s.Mirror.Cursor(t.Context(), id); body != "second" || !ok || err != nil {
 		t.Errorf("cursor: %q, %v, %v", body, ok, err)
 	}
@@ -88,10 +89,10 @@ func states(t *testing.T, s Stores, _ *clock) {
 	}
 	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
 		got := list(collect(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
-		if hours == 1 { // the two states have ended since, in this order
+		if hours == 1 { // both states have ended since then, in this order
 			wanted = " a:kept/a b:kept/b"
 		}
-		want(t, "states that the set had some hours later", got, wanted)
+		want(t, fmt.Sprintf("AsOf %d hours after the start", hours), got, wanted)
 	}
 	known := func(from time.Time, wantDays string) {
 		t.Helper()
@@ -113,7 +114,7 @@ func approvals(t *testing.T, s Stores, c *clock) {
 	id := set(t, s.Facts, "set")
 	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all"))
 	if _, err := s.Mirror.Approve(t.Context(), "other"); !errors.Is(err, catalog.ErrUnknownPlan) {
-		t.Errorf("another plan: %v", err)
+		t.Errorf("Approve of an unknown plan: %v", err)
 	}
 	holds := func(yes bool) {
 		t.Helper()
@@ -139,7 +140,7 @@ func approvals(t *testing.T, s Stores, c *clock) {
 func losses(t *testing.T, s Stores, _ *clock) {
 	id := set(t, s.Facts, "")
 	if _, ok, err := s.Mirror.Losses(t.Context(), id); ok || err != nil {
-		t.Errorf("losses of a set that was never in sync: %v, %v", ok, err)
+		t.Errorf("Losses of a set that was never synchronized = %v, %v; want false, nil", ok, err)
 	}
 	in := s.batch(id, Start, nil).put("a", "bytes", "", "").put("b", "bytes", "", "").put("c", "bytes", "", "")
 	in.o.Cursor = &catalog.Cursor{Set: id, Body: "in step"}
@@ -148,7 +149,7 @@ func losses(t *testing.T, s Stores, _ *clock) {
 		t.Helper()
 		l, ok, err := s.Mirror.Losses(t.Context(), id)
 		if l.Members != 3 || l.Lost != n || !ok || err != nil {
-			t.Errorf("losses: %+v, %v, %v; want %d of 3", l, ok, err, n)
+			t.Errorf("Losses = %+v, %v, %v; want %d of 3", l, ok, err, n)
 		}
 	}
 	lost(0)
@@ -187,7 +188,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 			Fold: strings.ToLower, Takes: func(string) bool { return true }, Settings: map[string]string{"folded": "yes"},
 			Place: func(lost, holder catalog.Resource, _ catalog.Names) (catalog.Place, []catalog.Membership, error) {
 				if !strings.EqualFold(lost.Path, holder.Path) || lost.Path == holder.Path {
-					t.Errorf("%q lost its path to %q", lost.Path, holder.Path)
+					t.Errorf("Place got the paths %q and %q, which should be equal except for case", lost.Path, holder.Path)
 				}
 				due := []catalog.Membership{{Set: id, URI: lost.URI, Changed: Start, Due: "lost"}}
 				return catalog.Place{Path: lost.Path + "~1"}, due, end
@@ -198,7 +199,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		t.Fatalf("Refold = %v, want the error of the function Place", err)
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "folded"); ok || err != nil {
-		t.Errorf("the setting after Refold failed: %v, %v", ok, err)
+		t.Errorf("Setting after Refold has failed = %v, %v; want false, nil", ok, err)
 	}
 	want(t, "due", namesOf(collect(t, s.Mirror.Due(t.Context(), id))), "")
 	for range 2 { // a second call has to change nothing
@@ -209,7 +210,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		seen := map[string]bool{}
 		for _, r := range collect(t, s.Facts.Members(t.Context(), id)) {
 			if key := strings.ToLower(r.Path); seen[key] {
-				t.Errorf("%s has the path of another resource: %q", r.URI, r.Path)
+				t.Errorf("%s and another resource both have the path %q", r.URI, r.Path)
 			} else {
 				seen[key] = true
 			}
@@ -222,6 +223,6 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		files, err := s.Mirror.Files(t.Context(), []string{path, "d"})
 		must(t, err)
 		want(t, path+" among others", files[path], taken)
-		want(t, "a directory is a file", files["d"], false)
+		want(t, "whether a directory counts as a file", files["d"], false)
 	}
 }

@@ -21,7 +21,7 @@ func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	for _, l := range collect(t, s.Mirror.Log(t.Context(), after.Seq, end.Seq)) {
 		if !l.Datetime.Equal(at) {
 			if l.Datetime.Before(at) {
-				t.Errorf("the moment %v comes after %v", l.Datetime, at)
+				t.Errorf("an entry with the moment %v follows one with %v, which is later", l.Datetime, at)
 			}
 			at = l.Datetime
 			b.WriteString("|")
@@ -58,7 +58,7 @@ func logged(t *testing.T, s Stores, _ *clock) {
 		"| b b of 2 2 bytes| b b| a a of 1 3 bytes due later later of 1 due")
 	has, err := s.Mirror.LogHas(t.Context(), from)
 	if must(t, err); !has {
-		t.Error("the log does not have all changes since its beginning")
+		t.Error("LogHas reports that the log lacks changes since its beginning")
 	}
 	l := collect(t, s.Mirror.Log(t.Context(), from.Seq, from.Seq+1))[0]
 	if !l.Changed.Equal(Start) || l.Digests[0] != digest("333") || l.Type != "text/plain" {
@@ -101,25 +101,25 @@ func followed(t *testing.T, s Stores, _ *clock) {
 	must(t, s.Mirror.TrimLog(t.Context(), second.Seq))
 	has("the log has all changes since its beginning, which was deleted", before, false)
 	has("the log has all changes after a change that was deleted", first, false)
-	has("the log has all changes after its oldest one", second, true)
+	has("the log has all changes after its oldest entry", second, true)
 	want(t, "log", logOf(t, s, second), "| a a of 1 1 bytes")
 	must(t, s.Mirror.TrimLog(t.Context(), 1000))
-	has("the log has all changes after its last one, which was deleted", third, false)
+	has("the log has all changes after its last entry, which was deleted", third, false)
 	fourth := change()
-	has("the log has all changes after the first one since everything was deleted", fourth, true)
+	has("the log, whose entries were deleted, has all changes after the next commit", fourth, true)
 	s.Mirror.LogIf(answer(false))
 	fifth := change()
-	has("the log has all changes after a position, although it lacks a later commit", fourth, false)
-	has("the log has all changes after the last commit, which it lacks", fifth, true)
+	has("the log has all changes after a position, although it lacks the last commit", fourth, false)
+	has("the log has all changes after the last commit, although it lacks that commit", fifth, true)
 	s.Mirror.LogIf(answer(true))
 	change()
 	has("the log has all changes since a commit before the gap", fourth, false)
 	has("the log has all changes since the gap", fifth, true)
 	sixth := change()
 	must(t, s.Mirror.CutLog(t.Context()))
-	has("the log has all changes after its end", sixth, false)
+	has("the log, which was cut, has all changes after its former end", sixth, false)
 	change()
-	has("the log has all changes since a position before its end, after it began again", fifth, false)
+	has("the log, which was cut and began again, has all changes after a position before the cut", fifth, false)
 	failed := errors.New("who knows")
 	s.Mirror.LogIf(func() (bool, error) { return false, failed })
 	if err := s.batch(id, Start, nil).mark("a", "").s.Mirror.Settle(t.Context(), catalog.Outcome{At: Start, Members: []catalog.Membership{{Set: id, URI: host + "a"}}}, nil); !errors.Is(err, failed) {

@@ -42,7 +42,7 @@ func publications(t *testing.T, s Stores, _ *clock) {
 		t.Helper()
 		id, body, done, err := s.Publisher.LastPublication(t.Context(), one)
 		if id != wantID || body != wantBody || done != wantDone || err != nil {
-			t.Errorf("the last publication: got %d, %q, %v, %v; want %d, %q, %v", id, body, done, err, wantID, wantBody, wantDone)
+			t.Errorf("LastPublication = %d, %q, %v, %v; want %d, %q, %v", id, body, done, err, wantID, wantBody, wantDone)
 		}
 	}
 	last(0, "", false)
@@ -52,13 +52,13 @@ func publications(t *testing.T, s Stores, _ *clock) {
 	id, err := s.Publisher.BeginPublication(t.Context(), one)
 	must(t, err)
 	if id <= lost {
-		t.Errorf("the publication has the id %d, which does not follow %d", id, lost)
+		t.Errorf("the publication has the id %d; want an id greater than %d", id, lost)
 	}
 	if err := s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{}); err == nil {
-		t.Error("a publication that was not committed could be finished")
+		t.Error("FinishPublication accepts a publication that is not committed")
 	}
 	if err := s.Publisher.CommitPublication(t.Context(), two, id, Start, "of another set"); err == nil {
-		t.Error("a publication of another set could be committed")
+		t.Error("CommitPublication accepts the publication of another set")
 	}
 	must(t, s.Publisher.CommitPublication(t.Context(), one, id, Start, "body"))
 	s = s.Reopen()
@@ -67,14 +67,14 @@ func publications(t *testing.T, s Stores, _ *clock) {
 	must(t, err)
 	want(t, "published sets", strings.Join(names, " "), "")
 	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{}))
-	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{})) // a repeated call, as after a crash
+	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{})) // a second call, as after a crash
 	last(id, "body", true)
 	names, err = s.Publisher.PublishedSets(t.Context())
 	must(t, err)
 	want(t, "published sets", strings.Join(names, " "), "one")
 	next, err := s.Publisher.BeginPublication(t.Context(), one)
 	if must(t, err); next <= id {
-		t.Errorf("the publication has the id %d, which does not follow %d", next, id)
+		t.Errorf("the publication has the id %d; want an id greater than %d", next, id)
 	}
 	last(id, "body", true)
 }
@@ -103,7 +103,7 @@ func documents(t *testing.T, s Stores, _ *clock) {
 	publish(t, s, id, catalog.Finished{Documents: []catalog.Document{doc("a", 1), doc("b", 2)}})
 	second := publish(t, s, id, catalog.Finished{Documents: []catalog.Document{doc("c", 3), doc("b", 4)}, Retired: []string{"a", "b"}, At: Start})
 	if got, ok, err := s.Publisher.Document(t.Context(), "b"); got != doc("b", 4) || !ok || err != nil {
-		t.Errorf("the document b: %+v, %v, %v", got, ok, err)
+		t.Errorf("Document(b) = %+v, %v, %v; want the last bytes", got, ok, err)
 	}
 	for _, c := range []struct {
 		before time.Time
@@ -115,7 +115,7 @@ func documents(t *testing.T, s Stores, _ *clock) {
 	want(t, "all", strings.Join(collect(t, s.Publisher.Documents(t.Context())), " "), "a b c")
 	must(t, s.Publisher.ForgetDocument(t.Context(), "a"))
 	if _, ok, err := s.Publisher.Document(t.Context(), "a"); ok || err != nil {
-		t.Errorf("Document of a forgotten document: %v, %v", ok, err)
+		t.Errorf("Document after ForgetDocument = %v, %v; want false, nil", ok, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func pieces(t *testing.T, s Stores, _ *clock) {
 	want(t, "seen otherwise", known(id), "++-+-")
 	must(t, s.Facts.Record(t.Context(), id, []catalog.Change{change(resourcesync.Updated, "d/x", "new")}))
 	want(t, "after a change", known(id), "---+-")
-	want(t, "the pieces of the other set, which has the same files", known(other), "--++-")
+	want(t, "pieces of the set other, which has the same files", known(other), "--++-")
 }
 
 func adopted(t *testing.T, s Stores, _ *clock) {
@@ -165,7 +165,7 @@ func adopted(t *testing.T, s Stores, _ *clock) {
 		t.Fatalf("Adopt = %v, want the error of the function fill", err)
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "a"); ok || err != nil {
-		t.Errorf("a setting after an adoption that failed: %v, %v", ok, err)
+		t.Errorf("Setting after Adopt has failed = %v, %v; want false, nil", ok, err)
 	}
 	if some, err := s.Publisher.Spells(t.Context()); some || err != nil {
 		t.Errorf("spellings: %v, %v", some, err)
@@ -179,7 +179,7 @@ func adopted(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("spellings: %v, %v, %v, %v", some, spelled, err, asked)
 	}
 	if last, body, done, err := s.Publisher.LastPublication(t.Context(), id); last != 7 || body != "adopted" || !done || err != nil {
-		t.Errorf("the last publication: %d, %q, %v, %v", last, body, done, err)
+		t.Errorf("LastPublication after Adopt = %d, %q, %v, %v", last, body, done, err)
 	}
 	if err := s.Publisher.Adopt(t.Context(), 0, nil, fill(nil)); !errors.Is(err, catalog.ErrState) {
 		t.Errorf("a second Adopt = %v, want ErrState", err)
@@ -199,7 +199,7 @@ func adoptedLog(t *testing.T, s Stores, c *clock) {
 	next := created("b")
 	must(t, s.Facts.Record(t.Context(), id, next))
 	if !next[0].Datetime.After(later) || next[0].Seq <= 41 {
-		t.Errorf("the next change has the number %d and the moment %s, by a clock at %s", next[0].Seq, next[0].Datetime, c.at)
+		t.Errorf("the change after Adopt has the number %d and the Datetime %s; want a greater number and a later Datetime than those of the adopted change, although the clock shows %s", next[0].Seq, next[0].Datetime, c.at)
 	}
 	want(t, "the log", names(collect(t, s.Facts.Changes(t.Context(), id, 0, maxSeq)), func(ch catalog.Change) string { return ch.URI }), "a b")
 }
