@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of kind k that turns the old version into exactly the new version. It
-// returns nil if no such patch is possible.
+// Make returns a patch of the given kind that turns the old version into exactly the new
+// version. It returns nil if no such patch is possible.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
 		return nil, nil
