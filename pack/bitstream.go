@@ -311,7 +311,7 @@ func (r *memberReader) checkEnd() error {
 	return io.EOF
 }
 
-// position returns the number of bytes of span that were consumed.
+// position returns the offset in span up to which bytes were consumed.
 func (r *memberReader) position() int64 {
 	at, err := r.span.Seek(0, io.SeekCurrent)
 	if err != nil {

@@ -93,7 +93,7 @@ func (h *queuedMember) readBytes(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // read after the last byte: the reader verifies the bytes when it returns io.EOF
+	var one [1]byte // reading past the last byte makes the reader verify all bytes
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}

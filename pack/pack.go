@@ -60,7 +60,7 @@ type Package struct {
 	r       io.ReaderAt
 	lim     Limits
 	members []member       // all members in the order of the directory
-	names   map[string]int // indexes of members by the result of plainName
+	names   map[string]int // indexes of members by their plain names (see plainName)
 	flaws   []error
 
 	byBase func() map[string]int // indexes of members by the last segment of the name; -1 if several names have the same last segment

@@ -48,7 +48,7 @@ type Fault struct {
 	Steps int
 }
 
-// All is a value of Fault.Steps. With it the whole call takes effect before it fails.
+// All is a value of Fault.Steps: the whole call takes effect, and still returns the error.
 const All = -1
 
 // Plan returns the Fault with which a call fails, or nil if the call succeeds. A Plan need

@@ -12,8 +12,8 @@ import (
 )
 
 // RunJournal tests the contract of source.Journal. The function open creates an empty
-// journal, and returns a function that opens it again, as a new process would. RunJournal
-// does not use a journal after opening it again.
+// journal, and returns a function that opens it again, as a new process would. After that,
+// RunJournal no longer uses what was opened before.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
 		"nothing published":    (*suite).testEmpty,
