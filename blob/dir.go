@@ -265,7 +265,7 @@ func (w *walk) fail(err error) bool {
 func (w *walk) dir(dir string) bool {
 	f, err := w.d.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true // another process has removed it
+		return true // another process has removed the directory
 	}
 	if err != nil {
 		return w.fail(err)

@@ -381,7 +381,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 			return ex, fmt.Errorf("the extra field %#04x occurs twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // a version number and a checksum with together 5 bytes precede the name
+		case id == extraUnicode && n > 5: // the name follows a version number of 1 byte and a checksum of 4 bytes
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]

@@ -88,7 +88,6 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws is the largest number of flaws that are listed for one package.
 const maxFlaws = 20
 
 // flaw makes an error for a flaw that lets programs read the package in different ways. With

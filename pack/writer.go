@@ -74,7 +74,7 @@ type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
 	buffered  *bufio.Writer // under zip
-	buffer    []byte        // for copying streamed members
+	buffer    []byte        // used for copying streamed members
 
 	level   int              // compression level for the next member
 	streams [2]*flate.Writer // one compressor for each level; used again for later members

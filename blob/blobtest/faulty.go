@@ -170,7 +170,7 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return nil, fault.Err // the inner batch still has the object, and must discard it
+		return nil, fault.Err // Create takes effect although it fails: the inner batch must discard the object
 	}
 	return &faultyObject{o, b.f}, nil
 }

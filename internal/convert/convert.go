@@ -55,7 +55,7 @@ type Decision struct {
 	Line  int    // number of the line, counted from 1; 0 if the decision is about the document as a whole
 	Rule  string // id of the rule that the document breaks; may be ""
 	Level Level
-	URI   string // the loc of the entry if it was left out and has one; otherwise ""
+	URI   string // loc of an entry that was left out; "" if no entry was left out or its loc is unknown
 	Text  string // describes the value in the document and what was written instead
 }
 

@@ -187,11 +187,11 @@ func (c *converter) setMissing(t *resourcesync.Datetime, rule, name, flag string
 	for _, f := range candidates {
 		if !f.time.IsZero() {
 			*t = f.time
-			c.noteDocument(rule, "no %s; written as %s, %s", name, f.time, f.origin)
+			c.noteDocument(rule, "no %q attribute; written as %s, %s", name, f.time, f.origin)
 			return nil
 		}
 	}
-	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
+	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %q attribute, and contains no time that could be used instead", c.nature.name, name)
 }
 
 // convertRootLinks also adds the link with rel="up" if the link is missing and required.

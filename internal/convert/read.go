@@ -26,7 +26,7 @@ type document struct {
 
 	// Facts about all entries, which are needed before the first entry is written.
 	withDatetime, withLastMod, withCapability int64
-	capability                                resourcesync.Capability // capability of the last entry that has one
+	capability                                resourcesync.Capability // capability of the last entry that has a capability
 	differ                                    bool                    // whether entries have different capabilities
 	beyond                                    bool                    // whether an entry has an attribute that entries of a Resource List must not have
 	latestLastMod, earliestFrom               resourcesync.Datetime

@@ -41,7 +41,7 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 	return nil
 }
 
-// encode writes a document with every usable entry to w. The header has offset bytes.
+// encode writes a document with every usable entry to w. Its header has offset bytes.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]encodedEntry, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
@@ -123,9 +123,9 @@ func (c *converter) order(entries []encodedEntry) []encodedEntry {
 	}
 	switch sortByTime(entries) {
 	case reversed:
-		c.noteDocument(rule, "newest first; written oldest first")
+		c.noteDocument(rule, "entries with the newest first; written oldest first")
 	case sorted:
-		c.noteDocument(rule, "not in order of time; written oldest first")
+		c.noteDocument(rule, "entries not in order of time; written oldest first")
 	}
 	gone := replacedEntries(entries)
 	if len(gone) == 0 {
@@ -161,11 +161,12 @@ func (c *converter) encodeFrame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble copies the entries in their new order from the temporary file unordered.
+// assemble writes the result. It reads the encoded entries, in their new order, from the
+// temporary file in which they are unordered.
 func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, entries []encodedEntry, tail []byte, out io.Writer) error {
 	w := out
 	if c.o.Gzip {
-		w = gzip.NewWriter(out) // without name and time, so that the same document always gives the same bytes
+		w = gzip.NewWriter(out) // the gzip header has no name and time, so the same document always gives the same bytes
 	}
 	if _, err := w.Write(head); err != nil {
 		return err

@@ -14,9 +14,9 @@ const (
 	// madeWindow is the length in bytes of the part of the new version that one window of a
 	// patch describes.
 	madeWindow = 4 << 20
-	// The old version is divided into blocks. minBlock is their smallest length in bytes,
-	// and maxBlocks their largest number. The index takes 8 to 16 bytes for each block,
-	// so at most 32 MiB.
+	// The old version is divided into blocks. minBlock is the smallest length of a block in
+	// bytes, and maxBlocks is the largest number of blocks. The index takes 8 to 16 bytes
+	// for each block, so at most 32 MiB.
 	minBlock  = 32
 	maxBlocks = 2 << 20
 	// MaxVCDIFF is the maximum length, in bytes, of the versions for which VCDIFF patches

@@ -87,10 +87,10 @@ func defaultTable() (table [256][2]instruction) {
 	return table
 }
 
-// The modes in which the address of a copy instruction is encoded (RFC 3284 §5.3): as the
-// address itself (modeSelf), as its distance back from the current position (modeHere), as its
-// distance from a recent address (from firstNear on), or as a repeated address (from firstSame
-// on).
+// The modes in which the address of a copy instruction is encoded (RFC 3284 §5.3). modeSelf is
+// the address itself, and modeHere is the distance back from the current position. The modes
+// from firstNear on are distances from recent addresses, and those from firstSame on repeat
+// earlier addresses.
 const (
 	modeSelf     = 0
 	modeHere     = 1
@@ -438,7 +438,7 @@ func (w *vcdWindow) appendCopy(address int64, size int) error {
 		address, to = w.segment, to[len(part):]
 	}
 	from := int(address - w.segment)
-	for len(to) > 0 { // if the copy overlaps itself, each pass copies twice as much
+	for len(to) > 0 { // if the copied bytes overlap the target, each pass copies twice as many bytes as the pass before
 		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
 	}
 	return nil

@@ -53,7 +53,7 @@ type Summary struct {
 const maxBad = 100
 
 // Run harvests the records that changed since the last run, or continues an interrupted
-// harvest. Records of earlier responses stay stored if it returns an error, so the next
+// harvest. If Run returns an error, the records of earlier responses stay stored, so the next
 // run continues after them.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
@@ -153,8 +153,8 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// countMissing returns how many fewer records the repository listed than it states to have.
-// If that is not 0, the list is incomplete, so nothing may be deleted.
+// countMissing returns the number of records that the repository states to have and did not
+// list. If the number is not 0, the list is incomplete, so nothing may be deleted.
 func (h *Harvest) countMissing(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
 		return 0, nil // the list was read in parts, and the repository only stated the size of a part

@@ -31,10 +31,9 @@ const mapKind = "resourcemap"
 // mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
 var mapFormat = oaipmh.Format{Prefix: "rem_atom", Schema: "http://www.kbcafe.com/rss/atom.xsd.xml", Namespace: "http://www.w3.org/2005/Atom"}
 
-// mapItem is a Resource Map in the journal of the publication.
 type mapItem struct {
 	Number int64
-	Key    string // name of the Resource Map
+	Key    string // name of the map
 	Keys   []string
 	At     time.Time // last change of the Resource Map
 }

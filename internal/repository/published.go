@@ -35,7 +35,7 @@ type Catalog interface {
 // PublishedSet is a published set, whose resources are records of the OAI-PMH repository.
 type PublishedSet struct {
 	ID      catalog.SetID
-	Name    string // name of the set, and its setSpec; "" is the default set, which has none
+	Name    string // name of the set, which is also the setSpec; "" for the default set, which has no setSpec
 	Title   string
 	Harvest *Key // Key of the Store of a harvested set; nil for any other set
 }
@@ -50,8 +50,8 @@ type Published struct {
 	Shown   []PublishedSet
 	Stores  map[Key]*Store // the Store of each harvested set
 	Files   fs.FS          // the published directory
-	Maps    *Maps          // the Resource Maps of the publication; nil if it has none
-	BaseURL string         // base URL of the publication
+	Maps    *Maps          // nil if the publication has no Resource Maps
+	BaseURL string         // of the publication
 	Name    string
 	Emails  []string
 }
@@ -411,7 +411,7 @@ func (p *Published) recordsOf(ctx context.Context, set int, some []entry, s oaip
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // listed with the other set
+				records[i].Identifier = "" // the record is listed with the other set
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // the caller may write while it iterates over records
+	db.SetMaxOpenConns(2) // one for iterating over records, and one for writing at the same time
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
@@ -129,7 +129,7 @@ type progress struct {
 	Full     bool            `json:"full,omitempty"` // whether the harvest lists all records, so that a missing record may have been deleted
 	Running  bool            `json:"running,omitempty"`
 	Lost     bool            `json:"lost,omitempty"` // whether the list had a record without an identifier, which may be any of the missing records
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // argument "from" of the list requests
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // value of the argument "from" in list requests
 	Position oaipmh.Position `json:"position,omitzero"`
 	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far; a datestamp later than its response counts as the time of the response
 	Began    time.Time       `json:"began,omitzero"`   // start of the harvest, by our clock
@@ -153,7 +153,7 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// transact commits a transaction durably if run returns nil; otherwise it rolls back.
+// transact commits the transaction if the function run returns nil. Otherwise it rolls back.
 func (s *Store) transact(ctx context.Context, run func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -42,8 +42,8 @@ const maxPending = 1000
 // NewLog returns the Log for a run that begins now. It writes nothing before Begin is called.
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
-// Begin starts the record, and removes old records. state is the state directory of an existing
-// mirror that may be written. The run gets a number that is higher than those of all records and
+// Begin starts the record, and removes old records. The directory state is that of an existing
+// mirror and must be writable. The run gets a number that is higher than those of all records and
 // higher than lastRun, the number of the last run in the history of the mirror.
 func (l *Log) Begin(state string, lastRun int64) error {
 	l.mu.Lock()
@@ -148,7 +148,6 @@ func (l *Log) add(row Row) {
 	l.write("", row)
 }
 
-// isRepeated reports whether the same resource has failed in this run for the same cause.
 func (l *Log) isRepeated(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false

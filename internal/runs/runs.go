@@ -27,7 +27,6 @@ const (
 	maxOptions  = 100
 )
 
-// recordFormat is the version of the format of records.
 const recordFormat = 2
 
 // ErrNoRun means that there is no record of a run with a given number.
@@ -52,7 +51,7 @@ type Kind string
 
 // Values of Kind.
 const (
-	Set     Kind = "set"     // a row about how a set was synchronised or compared, and why in this way
+	Set     Kind = "set"     // a row about the way in which a set was synchronised or compared, and the reason for this way
 	Note    Kind = "note"    // a row about something that was tolerated, skipped or withheld
 	Failure Kind = "failure" // a row about something that failed, or that an audit found wrong
 	Retried Kind = "retried" // a row that takes back the failures of a set, because the run tries these resources again
@@ -89,15 +88,15 @@ type Outcome struct {
 	ExitCode int              `json:"exit_code"`
 	Error    string           `json:"error,omitempty"` // the message of the error that ended the run early
 	Hint     string           `json:"hint,omitempty"`
-	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so the mirror's history has the run too
-	Idle     bool             `json:"idle,omitempty"`    // the run had nothing to do, so the next idle run replaces its record
-	Counts   map[string]int64 `json:"counts,omitempty"`  // counts by name, such as created or bytes
+	Changed  bool             `json:"changed,omitempty"` // whether the run changed the mirror; then the history of the mirror has the run, too
+	Idle     bool             `json:"idle,omitempty"`    // whether the run had nothing to do; then the record of the next idle run replaces this record
+	Counts   map[string]int64 `json:"counts,omitempty"`  // numbers by name; two of the names are "created" and "bytes"
 }
 
 // Tally counts the rows of a run, including those that are not in the record.
 type Tally struct {
 	Causes map[string]int64 `json:"causes,omitempty"` // number of failures by cause
-	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes by the number of the quirk that they report; 0 is the key for notes about no quirk
+	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes about each quirk, by the number of the quirk; notes about no quirk have the key 0
 	Sets   int64            `json:"sets,omitempty"`
 	Kept   int64            `json:"kept"` // number of rows in the record
 }

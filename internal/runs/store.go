@@ -29,7 +29,7 @@ const (
 var (
 	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
 	// formerName matches the file names that earlier versions of this program gave to
-	// records. They contain the time of the run.
+	// records. These names contain the time of the run.
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 

@@ -29,7 +29,7 @@ type Totals struct {
 	Patches    transfer.PatchCounts      // counts of applied patches and of the bytes that they saved
 	Taken      int64                     // the number of existing files that became resources of the mirror
 	Planned    int64                     // number of requests that a plan will send
-	Via        map[destination.Via]int64 // the number of fetched resources by the way in which they were fetched
+	Via        map[destination.Via]int64 // number of fetched resources by the way of transfer
 	Failures   []destination.Failure     // the first failures
 	Origins    map[string]int64          // number of resources left out because they are of another origin, by origin
 	Partial    []error                   // errors of documents that could not be used

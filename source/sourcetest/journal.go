@@ -185,7 +185,7 @@ func (s *suite) testDocuments() {
 	p := s.begin("")
 	p.Documents = []source.Document{document("a.xml", 1), document("dir/b.xml", 2)}
 	s.must(s.Commit(s.t.Context(), p))
-	s.wantDocument("a.xml", -1) // recorded only by Done
+	s.wantDocument("a.xml", -1) // only Done records the document
 	s.must(s.Done(s.t.Context(), p))
 	s.wantDocument("a.xml", 1)
 	s.wantDocument("dir/b.xml", 2)
