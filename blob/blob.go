@@ -1,6 +1,6 @@
 // Package blob stores bytes by key, in a directory (Dir) or in memory (Mem). A Source
-// publishes into a Bucket, and a mirror stores its resources in one. The package knows
-// nothing of ResourceSync.
+// publishes into a Bucket, and a mirror stores its resources in a Bucket. The package is
+// independent of ResourceSync.
 package blob
 
 import (
@@ -15,10 +15,10 @@ import (
 // Errors that implementations of Bucket return wrapped, to be recognised with errors.Is.
 var (
 	ErrNotExist = fs.ErrNotExist                           // no object has that key
-	ErrExist    = fs.ErrExist                              // Put.IfAbsent was set, and there is an object at the key
+	ErrExist    = fs.ErrExist                              // Put.IfAbsent was set, but an object has that key
 	ErrKey      = errors.New("not a valid key")            // see ValidKey
 	ErrForeign  = errors.New("neither file nor directory") // there is a symbolic link, a device or another special file at the key
-	ErrClash    = errors.New("file against directory")     // an object would be stored at a directory, or below another object
+	ErrClash    = errors.New("file against directory")     // the key is that of a directory, or lies below the key of another object
 )
 
 // Info describes an object.
@@ -52,7 +52,7 @@ type Bucket interface {
 // they return may be used concurrently. The other methods must not be called concurrently
 // with Commit or Discard.
 type Batch interface {
-	// Create opens a new object, which has no key yet.
+	// Create opens a new object for writing. The object gets its key by Put.
 	Create(ctx context.Context) (Object, error)
 	// Take returns the object at key without copying its bytes, so that one call of Put can
 	// give it another key. The object leaves its old key when the batch commits. If the
@@ -77,7 +77,7 @@ type Batch interface {
 	// leaves no temporary object.
 	Commit(ctx context.Context) error
 	// Discard removes the batch's temporary objects and changes nothing else. After
-	// Commit it does nothing.
+	// Commit, Discard does nothing.
 	Discard() error
 }
 

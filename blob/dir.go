@@ -18,7 +18,7 @@ import (
 
 // DirOptions are the options of OpenDir. The zero value is usable.
 type DirOptions struct {
-	Temp     string      // the key of the directory for objects being written; default ".instep/tmp". No object may have a key inside this directory, or the key of this directory or of one of its parents.
+	Temp     string      // key of the directory for objects that are being written; default ".instep/tmp". No object may have a key inside this directory, or the key of this directory or of one of its parents.
 	FileMode fs.FileMode // the mode of new files, before umask; default 0640
 	DirMode  fs.FileMode // the mode of new directories, before umask; default 0750
 	Workers  int         // the number of files that are synced in parallel; default 32
@@ -36,8 +36,8 @@ type Dir struct {
 	o    DirOptions
 	disk durable.Disk
 
-	naming chan struct{}       // the lock that a commit holds while it renames files; it also guards the field known
-	known  map[string]struct{} // the existing directories whose names survive a power cut
+	naming      chan struct{}       // the lock that a commit holds while it renames files; also guards durableDirs
+	durableDirs map[string]struct{} // existing directories whose names survive a power cut
 
 	nameless chan struct{} // a semaphore that limits the number of open files without a name
 
@@ -48,8 +48,8 @@ type Dir struct {
 
 var _ Bucket = (*Dir)(nil)
 
-// maxKnown is the capacity of Dir.known, the set of directories whose names are durable. A
-// directory that is no longer in the set is checked again when it is needed.
+// maxKnown is the capacity of Dir.durableDirs. A directory that was removed from this set is
+// checked again when it is needed.
 const maxKnown = 8192
 
 // OpenDir opens the existing directory at name.
@@ -107,7 +107,7 @@ func (d *Dir) check(key string) error {
 	return nil
 }
 
-// within always ignores case, since the file system may do so.
+// within ignores case, since the file system may ignore it.
 func within(key, dir string) bool {
 	for name := range strings.SplitSeq(dir, "/") {
 		first, rest, _ := strings.Cut(key, "/")
@@ -119,7 +119,7 @@ func within(key, dir string) bool {
 	return true
 }
 
-// Get implements Bucket. Without a range the reader is an *os.File.
+// Get implements Bucket. If a whole object is requested, the reader is an *os.File.
 func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, Info, error) {
 	f, info, err := d.open(ctx, key)
 	if err != nil {
@@ -195,9 +195,9 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 	return infoOf(key, st), nil
 }
 
-// openError converts the error of opening an object: to ErrNotExist if the key is a directory
-// or a parent of the key is a file, and to ErrForeign if the key or a parent of the key is a
-// link or special file.
+// openError converts the error of opening an object. The result is ErrNotExist if the key is a
+// directory or a parent of the key is a file. It is ErrForeign if the key or a parent of the
+// key is a link or special file.
 func (d *Dir) openError(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -249,7 +249,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	}
 }
 
-// The methods of walk return false when the listing has ended.
+// The methods of walk return false if the listing must end.
 type walk struct {
 	ctx    context.Context
 	d      *Dir
@@ -265,7 +265,7 @@ func (w *walk) fail(err error) bool {
 func (w *walk) dir(dir string) bool {
 	f, err := w.d.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true // removed meanwhile
+		return true // another process has removed the directory
 	}
 	if err != nil {
 		return w.fail(err)
@@ -302,7 +302,7 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	}
 	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-		return true // the file was removed or replaced in the meantime
+		return true // the file was removed or replaced after the directory was read
 	}
 	if err != nil {
 		return w.fail(err)

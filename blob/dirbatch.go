@@ -40,12 +40,12 @@ type dirObject struct {
 
 	mu       sync.Mutex // guards the fields below
 	f        *os.File   // nil when closed
-	temp     string     // the key of the temporary file; "" if the file was created without a name, or was renamed or removed
-	writeErr error      // the error of a Write, after which the object is incomplete
+	temp     string     // key of the temporary or taken file; "" if the file was created without a name, or was renamed or removed
+	writeErr error      // error of a Write, after which the object is incomplete
 	closed   bool       // Close succeeded
 
-	nameless *os.File    // the file if it was created without a name, otherwise nil; it remains open until the batch ends
-	taken    fs.FileInfo // the state of a taken file at the time of Take; otherwise nil
+	nameless *os.File    // a file that was created without a name, otherwise nil; remains open until the batch ends
+	taken    fs.FileInfo // state of a taken file at the time of Take; nil if the object was not taken
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -166,8 +166,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes a temporary file without a name. Before the batch ends, closing the file of
-// a stored object would lose its bytes.
+// release closes a file that was created without a name. Closing the file of a stored object
+// before the batch ends would lose its bytes.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {

@@ -16,8 +16,8 @@ import (
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	seen    map[string]struct{} // existing directories whose names may not be durable yet
-	touched map[string]struct{} // the directories to sync
+	seen    map[string]struct{} // existing directories whose names are not yet durable
+	touched map[string]struct{} // directories that must be synced before the commit ends
 }
 
 func (d *Dir) newNaming() *naming {
@@ -26,19 +26,19 @@ func (d *Dir) newNaming() *naming {
 
 func (n *naming) closeDirs() error { return n.parents.Forget() }
 
-// rememberDirs must be called only after the names of the directories were made durable.
+// rememberDirs must not be called before the names of the directories are durable.
 func (n *naming) rememberDirs() {
-	if len(n.d.known)+len(n.seen) > maxKnown {
+	if len(n.d.durableDirs)+len(n.seen) > maxKnown {
 		n.d.forget()
 	}
 	for dir := range n.seen {
-		if len(n.d.known) < maxKnown {
-			n.d.known[dir] = struct{}{}
+		if len(n.d.durableDirs) < maxKnown {
+			n.d.durableDirs[dir] = struct{}{}
 		}
 	}
 }
 
-func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
+func (d *Dir) forget() { d.durableDirs = map[string]struct{}{".": {}} }
 
 func (n *naming) applyAll(ctx context.Context, list []step) error {
 	for _, s := range list {
@@ -94,7 +94,7 @@ func (n *naming) put(o *dirObject, s step) error {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
-	if err := n.name(o, s.to, s.ifAbsent, replaces); err != nil {
+	if err := n.setName(o, s.to, s.ifAbsent, replaces); err != nil {
 		return err
 	}
 	if o.taken != nil {
@@ -104,11 +104,10 @@ func (n *naming) put(o *dirObject, s step) error {
 	return nil
 }
 
-// setModTime sets the modification time before the object gets its name, so that no reader
-// sees another time. On a file system with a journal the time is durable once the directory
-// is synced. After a power cut before that, the object may have the time of writing. A taken
-// object that belongs to another user keeps its time, since only the owner of a file may set
-// its time.
+// setModTime must be called before the object gets its name, so that no reader sees another
+// time. On a file system with a journal the time is durable once the directory is synced.
+// After an earlier power cut the object may have the time of writing. A taken object that
+// belongs to another user keeps its time, since only the owner of a file may set the time.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -123,10 +122,10 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	return err
 }
 
-// name gives the object its key. A file without a name cannot replace an existing file
-// directly, so it first gets a temporary name and is then renamed. If replaces is set, the
-// caller knows that there is a file at the key.
-func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
+// setName gives the object its key. A file without a name cannot replace an existing file
+// directly, so it first gets a temporary name and is then renamed. The parameter replaces
+// saves a check if the caller knows that there is a file at the key.
+func (n *naming) setName(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
 	}
@@ -143,7 +142,7 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 		n.touch(path.Dir(key))
 		return replace()
 	}
-	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
+	return n.createOrReplace(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
 func (n *naming) checkUnchanged(o *dirObject) error {
@@ -212,14 +211,14 @@ func (n *naming) exists(key string) (bool, error) {
 }
 
 func (n *naming) rename(file, key string, ifAbsent bool) error {
-	return n.place(key, ifAbsent,
+	return n.createOrReplace(key, ifAbsent,
 		func() error { return n.d.disk.RenameNew(&n.parents, file, key) },
 		func() error { return n.d.disk.Rename(&n.parents, file, key) })
 }
 
-// place calls create, or replace if there is an object at key. If ifAbsent is set, it returns
-// ErrExist instead of calling replace.
-func (n *naming) place(key string, ifAbsent bool, create, replace func() error) error {
+// createOrReplace calls the function create if there is no object at key, and otherwise the
+// function replace. If ifAbsent is set, it returns ErrExist instead of calling replace.
+func (n *naming) createOrReplace(key string, ifAbsent bool, create, replace func() error) error {
 	err := n.withDir(key, create)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -233,8 +232,7 @@ func (n *naming) place(key string, ifAbsent bool, create, replace func() error) 
 	return replace()
 }
 
-// checkObject returns nil if there is an object at key, and otherwise an error that says what
-// is there.
+// checkObject returns an error unless there is an object at key.
 func (n *naming) checkObject(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
@@ -248,16 +246,16 @@ func (n *naming) checkObject(key string) error {
 	return nil
 }
 
-// withDir creates the directory of key, then calls create. If another process removes the
-// directory in between, withDir repeats both steps once.
-func (n *naming) withDir(key string, do func() error) error {
+// withDir creates the directory of key, then calls the function create. If another process
+// removes the directory in between, withDir repeats both steps once.
+func (n *naming) withDir(key string, create func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
 		if err := n.checkDir(dir, true); err != nil {
 			return err
 		}
 		n.touch(dir)
-		return do()
+		return create()
 	}
 	err := try()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -273,10 +271,10 @@ func (n *naming) withDir(key string, do func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// checkDir follows no links. The name of a directory that it sees for the first time counts
-// as not durable, since an interrupted run may have created the directory.
+// checkDir follows no links. The commit makes the name of a directory durable unless the
+// directory is in durableDirs, since an interrupted run may have created the directory.
 func (n *naming) checkDir(dir string, create bool) error {
-	if _, ok := n.d.known[dir]; ok {
+	if _, ok := n.d.durableDirs[dir]; ok {
 		return nil
 	}
 	if _, ok := n.seen[dir]; ok {
@@ -314,8 +312,8 @@ func (n *naming) isDir(dir string) error {
 func (n *naming) removeEmptyDirs(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // closes cached directories that may have been removed; an error loses no data
-		delete(n.d.known, dir)
+		_ = n.parents.Forget() // a cached directory may have been removed; an error of closing it loses no data
+		delete(n.d.durableDirs, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)
 		dir = path.Dir(dir)

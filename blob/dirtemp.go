@@ -13,7 +13,7 @@ import (
 
 type tempDir struct {
 	root *os.Root
-	dir  *os.File // the open directory, for creating files without a name; nil if that is not supported
+	dir  *os.File // the open directory in which files without a name are created; nil if the system does not support them
 }
 
 func (t *tempDir) close() error {
@@ -24,10 +24,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create returns a file without a name, with an empty temp, if the system supports such
-// files. Then nothing of the file remains when the process is killed, and the temporary
-// directory does not change. Such a file must stay open until its batch ends, so the number
-// of these files is limited.
+// create returns a file without a name, and an empty temp, if the system supports such files:
+// nothing of them remains when the process is killed, and the temporary directory does not
+// change. Such a file must stay open until its batch ends, so the number of these files is
+// limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -54,12 +54,12 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp tries new keys in the temporary directory until name returns something other than
-// fs.ErrExist. A key may exist, since interrupted runs leave temporary files.
-func (d *Dir) nameTemp(name func(key string) error) (string, error) {
+// nameTemp calls the function create with new keys in the temporary directory, until the
+// result is not fs.ErrExist. A key may exist, since interrupted runs leave temporary files.
+func (d *Dir) nameTemp(create func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
-		if err := name(key); !errors.Is(err, fs.ErrExist) {
+		if err := create(key); !errors.Is(err, fs.ErrExist) {
 			return key, err
 		}
 	}
@@ -107,8 +107,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless returns nil if files without a name cannot be created in the temporary
-// directory. Then all temporary files have names.
+// openNameless opens the temporary directory for files without a name. It returns nil if such
+// files cannot be created there. Then all temporary files have names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {
@@ -123,8 +123,8 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 
 var errOtherMode = errors.New("a file created without a name has a different mode")
 
-// probeNameless also returns an error if the mode of a file without a name is wrong, since
-// some systems ignore the umask for such files.
+// probeNameless also compares the mode of a file without a name to that of another file, since
+// some systems ignore the umask for files without a name.
 func (d *Dir) probeNameless(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 
 // Mem is a Bucket in memory, for tests and temporary data.
 type Mem struct {
-	Now func() time.Time // the clock for the modification times of objects; nil leaves these times zero
+	Now func() time.Time // clock for the modification times of objects; if Now is nil, these times are zero
 
 	mu      sync.RWMutex // guards the fields below
 	objects map[string]memEntry
-	below   map[string]int // the number of objects below each directory
+	below   map[string]int // number of objects below each directory
 }
 
-// memEntry is a stored object. Its bytes never change.
+// The bytes of a memEntry never change, so readers need no lock.
 type memEntry struct {
 	data    []byte
 	modTime time.Time
@@ -120,7 +120,7 @@ type memObject struct {
 
 	mu    sync.Mutex // guards the fields below
 	data  []byte
-	taken string // the key from which the object was taken; "" if it was created
+	taken string // the key from which the object was taken; "" if the object was created
 	state objectState
 }
 
@@ -194,7 +194,7 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend returns false if the batch was already committed or discarded.
+// spend ends the batch. It returns false if the batch was already committed or discarded.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

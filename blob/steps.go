@@ -54,8 +54,8 @@ func (s *steps) add(st step) {
 	s.list = append(s.list, st)
 }
 
-// check runs before the first step takes effect, so that an invalid step has no effect at
-// all.
+// check must be called before the first step takes effect, so that a batch with an invalid
+// step has no effect.
 func (s *steps) check(key func(string) error, ready func(Object) error) error {
 	put := make(map[Object]struct{}, len(s.list))
 	for _, st := range s.list {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Write stores the bytes of r as one object, in a batch of its own and with the options p. It
+// Write stores the bytes of r as one object, in a separate batch and with the options p. It
 // returns the number of bytes. If reading fails, Write stores nothing.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)

@@ -23,9 +23,8 @@ type Bitstream struct {
 
 func (b Bitstream) member() *member { return &b.p.members[b.i] }
 
-// Name returns the name of the bitstream as it is written in the directory of the
-// package. It is only for showing it to people: if it were used as a path, it could lead
-// to any file of the system.
+// Name returns the name of the bitstream as it is written in the directory of the package.
+// Programs must only show it to people: as a path it could lead to any file of the system.
 func (b Bitstream) Name() string { return b.member().name }
 
 // Size returns the length of the bitstream in bytes, as the directory of the package
@@ -36,8 +35,8 @@ func (b Bitstream) Size() int64 { return b.member().size }
 // states it.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
-// Span returns which bytes of the package are needed to read the bitstream: its
-// compressed bytes, and the headers before and after them.
+// Span returns the position of the bytes of the package that are needed to read the
+// bitstream: its compressed bytes, and the headers before and after them.
 func (b Bitstream) Span() (offset, length int64) {
 	m := b.member()
 	return m.offset, m.next - m.offset
@@ -54,10 +53,10 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds a bitstream if the path in the manifest is not relative to the root of
-// the package. Either the path ends with the name of the member, or the name ends with
-// the path. If this is true for several members, it finds none. The caller must verify by
-// a digest that this is the right bitstream.
+// FindBelow finds a bitstream by a path that is not relative to the root of the package, as
+// some manifests have it. Either the path ends with the name of the member, or the name ends
+// with the path. If several members match, FindBelow finds none. The caller must verify by a
+// digest that the bitstream is the right one.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -84,14 +83,14 @@ func (p *Package) baseNames() map[string]int {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// climbs reports whether a name has a segment "..", which leads to a parent directory.
+// climbs reports whether a name has the segment "..".
 func climbs(name string) bool {
 	return strings.Contains(name, "..") && slices.Contains(segments(name), "..")
 }
 
-// Open opens the bitstream for reading. It returns an ErrLimit if the bitstream has more
+// Open opens the bitstream for reading. The error wraps ErrLimit if the bitstream has more
 // than limit bytes. The reader yields as many bytes as the directory states, and returns an
-// error instead of io.EOF if their checksum differs. The caller must close the reader.
+// error instead of io.EOF if their checksum is wrong. The caller must close the reader.
 func (b Bitstream) Open(limit int64) (io.ReadCloser, error) {
 	from, n := b.Span()
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), limit)
@@ -108,8 +107,8 @@ func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	return &opened{opening}, nil
 }
 
-// opened is the reader that Open returns. Its Close lets other bitstreams use the
-// memberReader, which has large buffers.
+// opened makes a memberReader available to other bitstreams when it is closed, because a
+// memberReader has large buffers.
 type opened struct{ r *memberReader }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -127,7 +126,7 @@ func (o *opened) Close() error {
 	return nil
 }
 
-func (p *Package) openMember(m *member, from io.ReaderAt, limit int64) (*memberReader, error) {
+func (p *Package) openMember(m *member, span io.ReaderAt, limit int64) (*memberReader, error) {
 	switch {
 	case m.size > limit:
 		return nil, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrLimit, limit, m.size)
@@ -142,9 +141,9 @@ func (p *Package) openMember(m *member, from io.ReaderAt, limit int64) (*memberR
 	if r == nil {
 		r = &memberReader{in: bufio.NewReaderSize(nil, readSize)}
 	}
-	r.m, r.strict, r.span, r.n, r.crc, r.err = m, !p.lim.Tolerant, io.NewSectionReader(from, 0, m.next-m.offset), 0, 0, nil
+	r.m, r.strict, r.span, r.n, r.crc, r.err = m, !p.lim.Tolerant, io.NewSectionReader(span, 0, m.next-m.offset), 0, 0, nil
 	r.in.Reset(r.span)
-	if err := r.open(); err != nil {
+	if err := r.readHeader(); err != nil {
 		r.release()
 		return nil, err
 	}
@@ -161,22 +160,22 @@ var readers sync.Pool // of *memberReader
 type memberReader struct {
 	m       *member
 	strict  bool
-	span    *io.SectionReader // reads the package from the local header of this member to the start of the next member
-	in      *bufio.Reader     // over span
-	data    int64             // the offset in span at which the member's compressed bytes end
-	from    io.Reader         // yields the member's bytes after decompression
+	span    *io.SectionReader // from the local header of this member to the start of the next member
+	in      *bufio.Reader     // reads span
+	dataEnd int64             // offset in span at which the member's compressed bytes end
+	content io.Reader         // reads the member's decompressed bytes
 	deflate io.ReadCloser     // the decompressor, created at its first use
-	n       int64             // the number of decompressed bytes that were read
+	n       int64             // number of decompressed bytes that were read
 	crc     uint32
 	err     error // the error that Read has returned and will return again
 }
 
-// open reads the local header and returns an error if it contradicts the directory.
-func (r *memberReader) open() error {
+// readHeader returns an error if the local header contradicts the directory.
+func (r *memberReader) readHeader() error {
 	m := r.m
 	head, err := r.in.Peek(localSize)
 	if err != nil {
-		return cutOff(err)
+		return unexpectedEnd(err)
 	}
 	if !bytes.HasPrefix(head, []byte(localSignature)) {
 		return damaged("there is no member at the offset that the directory states")
@@ -187,22 +186,22 @@ func (r *memberReader) open() error {
 		_, err = io.ReadFull(r.in, name)
 	}
 	if err != nil {
-		return cutOff(err)
+		return unexpectedEnd(err)
 	}
 	fields := make([]byte, h.extraLength())
 	if _, err := io.ReadFull(r.in, fields); err != nil {
-		return cutOff(err)
+		return unexpectedEnd(err)
 	}
 	if r.strict {
 		if err := h.check(m, string(name), fields); err != nil {
 			return fmt.Errorf("%w: %w", ErrAmbiguous, err)
 		}
 	}
-	r.data = int64(localSize+len(name)+len(fields)) + m.packed
-	if rest := r.span.Size() - r.data; rest < 0 || r.strict && !m.followedBy(rest) {
+	r.dataEnd = int64(localSize+len(name)+len(fields)) + m.packed
+	if rest := r.span.Size() - r.dataEnd; rest < 0 || r.strict && !m.mayPrecede(rest) {
 		return fmt.Errorf("%w: %d unused bytes follow the member", ErrAmbiguous, rest)
 	}
-	r.decompress()
+	r.setContent()
 	return nil
 }
 
@@ -223,7 +222,7 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 		return err
 	}
 	packed, size := h.packed(), h.size()
-	if err := ex.take(&size, &packed); err != nil {
+	if err := ex.replace64(&size, &packed); err != nil {
 		return err
 	}
 	streamed := m.flags&flagDescriptor != 0
@@ -242,34 +241,34 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether there may be n more bytes after the compressed bytes of a
-// member. There may be none, or as many as a data descriptor has.
-func (m *member) followedBy(n int64) bool {
+// mayPrecede reports whether the compressed bytes of a member may be followed by n bytes
+// before the next member. Only a data descriptor may be there.
+func (m *member) mayPrecede(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
 	}
 	return n == 12 || n == 16 || n == 20 || n == maxDescriptor
 }
 
-func (r *memberReader) decompress() {
+func (r *memberReader) setContent() {
 	switch {
 	case r.m.method == methodStore:
-		r.from = io.LimitReader(r.in, r.m.packed)
+		r.content = io.LimitReader(r.in, r.m.packed)
 		return
 	case r.deflate == nil:
 		r.deflate = flate.NewReader(r.in)
 	default:
-		// The error is ignored: without a dictionary, Reset never returns one.
+		// Without a dictionary, Reset never returns an error.
 		_ = r.deflate.(flate.Resetter).Reset(r.in, nil)
 	}
-	r.from = r.deflate
+	r.content = r.deflate
 }
 
 func (r *memberReader) Read(b []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
-	n, err := r.from.Read(b)
+	n, err := r.content.Read(b)
 	if int64(n) > r.m.size-r.n {
 		n, err = int(r.m.size-r.n), damaged("%q has more bytes than the %d that the directory states", r.m.name, r.m.size)
 	}
@@ -277,17 +276,17 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	r.crc = crc32.Update(r.crc, crc32.IEEETable, b[:n])
 	switch {
 	case err == io.EOF:
-		err = r.atEnd()
+		err = r.checkEnd()
 	case err != nil:
-		err = fmt.Errorf("read %q: %w", r.m.name, r.reason(err))
+		err = fmt.Errorf("read %q: %w", r.m.name, markDamage(err))
 	}
 	r.err = err
 	return n, err
 }
 
-// reason converts an error of the decompressor to the error for a damaged package. It
-// returns other errors, which come from reading, unchanged.
-func (r *memberReader) reason(err error) error {
+// markDamage makes an error of the decompressor wrap ErrNotZIP. It returns other errors, which
+// come from reading, unchanged.
+func markDamage(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
 	if errors.As(err, &corrupt) || errors.As(err, &internal) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -296,24 +295,23 @@ func (r *memberReader) reason(err error) error {
 	return err
 }
 
-// atEnd returns io.EOF if the bytes of the member match the directory, and otherwise an
-// error.
-func (r *memberReader) atEnd() error {
+// checkEnd returns io.EOF if the bytes of the member match the directory.
+func (r *memberReader) checkEnd() error {
 	m := r.m
 	switch at := r.position(); {
 	case r.n != m.size:
 		return damaged("%q has %d bytes, but the directory states %d", m.name, r.n, m.size)
 	case r.crc != m.crc:
 		return damaged("%q has the checksum %08x, but the directory states %08x", m.name, r.crc, m.crc)
-	case r.strict && at != r.data:
-		return fmt.Errorf("%w: %q ends after %d compressed bytes, but the directory states %d", ErrAmbiguous, m.name, m.packed-(r.data-at), m.packed)
+	case r.strict && at != r.dataEnd:
+		return fmt.Errorf("%w: %q ends after %d compressed bytes, but the directory states %d", ErrAmbiguous, m.name, m.packed-(r.dataEnd-at), m.packed)
 	case r.strict && m.flags&flagDescriptor != 0:
-		return r.descriptor()
+		return r.checkDescriptor()
 	}
 	return io.EOF
 }
 
-// position returns how many bytes have been read since the local header of the member.
+// position returns the offset in span up to which bytes were consumed.
 func (r *memberReader) position() int64 {
 	at, err := r.span.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -322,10 +320,10 @@ func (r *memberReader) position() int64 {
 	return at - int64(r.in.Buffered())
 }
 
-// descriptor reads the data descriptor after the bytes of a member. It returns io.EOF, or
-// an error if the descriptor contradicts the directory. A descriptor may have no
-// signature, and its numbers may have 32 or 64 bits.
-func (r *memberReader) descriptor() error {
+// checkDescriptor reads the data descriptor after the bytes of a member. It returns io.EOF if
+// the descriptor matches the directory. A descriptor may have no signature, and its numbers
+// may have 32 or 64 bits.
+func (r *memberReader) checkDescriptor() error {
 	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))
 	if err != nil {
 		return fmt.Errorf("read %q: %w", r.m.name, err)
@@ -342,9 +340,9 @@ func (r *memberReader) descriptor() error {
 	return fmt.Errorf("%w: the data descriptor after %q contradicts the directory", ErrAmbiguous, r.m.name)
 }
 
-// cutOff converts the error for the end of a file to one that says that the package ends
-// within a member. It returns other errors unchanged.
-func cutOff(err error) error {
+// unexpectedEnd replaces io.EOF by an error that wraps ErrNotZIP. It returns other errors
+// unchanged.
+func unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("the package ends within a member")
 	}
@@ -353,6 +351,6 @@ func cutOff(err error) error {
 
 func (r *memberReader) release() {
 	r.in.Reset(nil)
-	r.m, r.span, r.from = nil, nil, nil
+	r.m, r.span, r.content = nil, nil, nil
 	readers.Put(r)
 }

@@ -34,8 +34,8 @@ const (
 	maxDescriptor = 24
 )
 
-// Largest values of the usual fields, which mean that the real number is in a record or
-// field for 64-bit numbers.
+// Values of 16-bit and 32-bit fields which mean that the real number is in a field for 64-bit
+// numbers.
 const (
 	in64entries = math.MaxUint16
 	in64        = math.MaxUint32
@@ -57,16 +57,16 @@ const (
 // end has the content of the records after the directory of a ZIP file.
 type end struct {
 	entries uint64
-	size    int64 // the size of the directory in bytes
-	offset  int64 // the offset of the directory that the end record states
-	at      int64 // the real offset of the first record after the directory
+	size    int64 // size of the directory in bytes
+	offset  int64 // offset of the directory, as the end record states it
+	at      int64 // real offset of the first record after the directory
 }
 
 // member is an entry of the directory of a ZIP file.
 type member struct {
 	name         string // as written
-	offset, next int64  // the offset of the member's local header, and the offset of the next member or of the directory
-	packed, size int64  // the number of the member's bytes when compressed and when decompressed
+	offset, next int64  // offset of the member's local header, and offset of the next member or of the directory
+	packed, size int64  // number of the member's bytes before and after decompression
 	crc          uint32
 	flags        uint16
 	method       uint16
@@ -74,14 +74,13 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged returns an error that wraps ErrNotZIP, with a message about what is wrong.
+// damaged returns an error that wraps ErrNotZIP.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
 
-// read returns n bytes of the file, beginning at the offset off. It returns an error if
-// the file ends too early.
-func (p *Package) read(off, n int64) ([]byte, error) {
+// readAt returns an error if the file ends before n bytes are read.
+func (p *Package) readAt(off, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := p.r.ReadAt(b, off)
 	if got == len(b) {
@@ -98,7 +97,7 @@ func (p *Package) readEnd(size int64) (end, error) {
 	if window < endSize {
 		return end{}, damaged("the file has %[2]d bytes; a ZIP file has at least %[1]d", endSize, size)
 	}
-	tail, err := p.tail(size, window)
+	tail, err := p.readTail(size, window)
 	if err != nil {
 		return end{}, err
 	}
@@ -125,7 +124,7 @@ func (p *Package) readEnd(size int64) (end, error) {
 	}
 	if at >= locatorSize {
 		rec = tail[at-locatorSize : at]
-	} else if rec, err = p.read(max(e.at-locatorSize, 0), min(locatorSize, e.at)); err != nil {
+	} else if rec, err = p.readAt(max(e.at-locatorSize, 0), min(locatorSize, e.at)); err != nil {
 		return end{}, err
 	}
 	if !bytes.HasPrefix(rec, []byte(locatorSignature)) || len(rec) < locatorSize {
@@ -134,30 +133,30 @@ func (p *Package) readEnd(size int64) (end, error) {
 	return p.readEnd64(e, rec)
 }
 
-// smallTail is the number of bytes that are read first at the end of a file. That is enough
-// unless the file has a long comment, which is rare.
+// smallTail is the number of bytes that are read first at the end of a file. They contain the
+// end record unless the file has a long comment, which is rare.
 const smallTail = 1 << 10
 
-// tail returns the last bytes of a file: only a few if these have the end record, and
-// otherwise window bytes.
-func (p *Package) tail(size, window int64) ([]byte, error) {
+// readTail returns the last smallTail bytes of a file if these contain an end record.
+// Otherwise it returns the last window bytes.
+func (p *Package) readTail(size, window int64) ([]byte, error) {
 	n := min(window, smallTail)
-	b, err := p.read(size-n, n)
+	b, err := p.readAt(size-n, n)
 	if err != nil || n == window || bytes.Contains(b, []byte(endSignature)) {
 		return b, err
 	}
-	return p.read(size-window, window)
+	return p.readAt(size-window, window)
 }
 
-// readEnd64 reads the end record for 64-bit numbers, which has the numbers that are too
-// large for the usual end record e.
+// readEnd64 reads the end record for 64-bit numbers. It has the numbers that are too large
+// for the end record of 32-bit numbers.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
 	if at < 0 || le.Uint32(locator[4:]) != 0 || le.Uint64(locator[8:]) != uint64(at) || le.Uint32(locator[16:]) != 1 {
 		return end{}, damaged("the end record of 64-bit numbers is not before its locator")
 	}
-	rec, err := p.read(at, end64Size)
+	rec, err := p.readAt(at, end64Size)
 	if err != nil {
 		return end{}, err
 	}
@@ -186,22 +185,22 @@ func (p *Package) readDirectory(e end) error {
 	case e.entries > uint64(e.size)/centralSize:
 		return damaged("a directory of %d bytes has no room for %d members", e.size, e.entries)
 	}
-	shift := e.at - e.size - e.offset // the difference between the real offset of the directory and the stated one
+	shift := e.at - e.size - e.offset // the real offset of the directory minus the stated offset
 	if shift > 0 {
 		if err := p.flaw("%d unused bytes are before the members or before the end record", shift); err != nil {
 			return err
 		}
 	}
-	b, err := p.read(e.at-e.size, e.size)
+	b, err := p.readAt(e.at-e.size, e.size)
 	if err != nil {
 		return err
 	}
-	text := string(b) // the names of all members are substrings of this text, so that they need no other memory
+	text := string(b) // the names of all members are substrings of this text, which saves memory
 	p.members = make([]member, 0, e.entries)
 	var total uint64
 	pos := 0
 	for range e.entries {
-		m, n, err := p.readLine(b[pos:], text[pos:])
+		m, n, err := p.parseEntry(b[pos:], text[pos:])
 		if err != nil {
 			return err
 		}
@@ -224,9 +223,9 @@ func (p *Package) readDirectory(e end) error {
 	return nil
 }
 
-// readLine reads one entry of the directory, at the start of b. It returns the length of
-// the entry as n. text must have the same bytes as b.
-func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
+// parseEntry parses the entry of the directory at the start of b, and returns its length in
+// bytes. The string text must have the same bytes as b.
+func (p *Package) parseEntry(b []byte, text string) (m member, n int, err error) {
 	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
 		return m, 0, damaged("the directory lacks %d entries", cap(p.members)-len(p.members))
 	}
@@ -242,7 +241,7 @@ func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	}
 	ex, err := parseExtra(b[nameEnd:extraEnd])
 	if err == nil {
-		err = ex.take(&m.size, &m.packed, &m.offset)
+		err = ex.replace64(&m.size, &m.packed, &m.offset)
 	}
 	if err != nil {
 		return m, 0, damaged("%q: %w", m.name, err)
@@ -313,25 +312,25 @@ func (p *Package) addName(name string, i int) error {
 	return nil
 }
 
-// checkLayout checks that the members fill the file without gaps, from its start to the
-// directory. It allows a gap of about 64 KiB after each member, because the length of a
-// member's local header is not known until the member is read.
+// checkLayout checks that the members fill the file from its start to the directory. It
+// allows a gap of about 64 KiB after each member, because the length of a member's local
+// header is unknown until the member is read.
 func (p *Package) checkLayout(e end) error {
 	order := make([]*member, len(p.members))
 	for i := range p.members {
 		order[i] = &p.members[i]
 	}
 	slices.SortFunc(order, func(a, b *member) int { return cmp.Compare(a.offset, b.offset) })
-	from, before, slack := int64(0), "the beginning", int64(0)
+	pos, previous, slack := int64(0), "the beginning", int64(0)
 	for _, m := range order {
-		if err := p.checkGap(from, m.offset, slack, before, m.name); err != nil {
+		if err := p.checkGap(pos, m.offset, slack, previous, m.name); err != nil {
 			return err
 		}
-		from, before, slack = m.offset+localSize+int64(len(m.name)), m.name, maxExtra
-		if m.packed > e.at-from {
+		pos, previous, slack = m.offset+localSize+int64(len(m.name)), m.name, maxExtra
+		if m.packed > e.at-pos {
 			return damaged("%q: the bytes of the member do not fit before the directory", m.name)
 		}
-		if from += m.packed; m.flags&flagDescriptor != 0 {
+		if pos += m.packed; m.flags&flagDescriptor != 0 {
 			slack += maxDescriptor
 		}
 	}
@@ -342,18 +341,17 @@ func (p *Package) checkLayout(e end) error {
 			m.next = order[i+1].offset
 		}
 	}
-	return p.checkGap(from, directory, slack, before, "the directory")
+	return p.checkGap(pos, directory, slack, previous, "the directory")
 }
 
-// checkGap checks that two records do not overlap, and that there are at most slack bytes
-// between them. The first record ends at the offset from, and the second one begins at the
-// offset to. before and after are the names of the records in the message.
-func (p *Package) checkGap(from, to, slack int64, before, after string) error {
+// checkGap checks that two records in a row do not overlap, and that there are at most slack
+// bytes between them.
+func (p *Package) checkGap(firstEnd, secondStart, slack int64, first, second string) error {
 	switch {
-	case from > to:
-		return p.flaw("%q and %q overlap", before, after)
-	case to-from > slack:
-		return p.flaw("%d unused bytes are between %q and %q", to-from, before, after)
+	case firstEnd > secondStart:
+		return p.flaw("%q and %q overlap", first, second)
+	case secondStart-firstEnd > slack:
+		return p.flaw("%d unused bytes are between %q and %q", secondStart-firstEnd, first, second)
 	}
 	return nil
 }
@@ -361,7 +359,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 // extra has the values of the extra fields that this package uses (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // 64-bit values
-	name  string // the Unicode name, or "" if the member has none
+	name  string // name of the member for programs that know Unicode; may be ""
 }
 
 const (
@@ -383,7 +381,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 			return ex, fmt.Errorf("the extra field %#04x occurs twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // the name comes after a version number and a checksum, which have 5 bytes
+		case id == extraUnicode && n > 5: // the name follows a version number of 1 byte and a checksum of 4 bytes
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]
@@ -391,9 +389,9 @@ func parseExtra(b []byte) (ex extra, err error) {
 	return ex, nil
 }
 
-// take replaces each value that is in64 by the next number in the extra field, because in64
-// means that the real number needs 64 bits.
-func (ex *extra) take(values ...*int64) error {
+// replace64 replaces each value that is 0xffffffff by the next number in the extra field,
+// because that value means that the real number needs 64 bits.
+func (ex *extra) replace64(values ...*int64) error {
 	rest := ex.zip64
 	for _, v := range values {
 		if *v != in64 {
@@ -411,8 +409,8 @@ func (ex *extra) take(values ...*int64) error {
 	return nil
 }
 
-// plainName returns a name in the form with which names are compared: without a slash at
-// its start or end, without "." and empty segments, and with slashes for backslashes.
+// plainName returns a name in the form in which names are compared: without slashes at the
+// start and the end, without "." and empty segments, and with slashes instead of backslashes.
 func plainName(name string) string {
 	if isPlain(name) {
 		return name

@@ -17,37 +17,34 @@ import (
 	"instep/resourcesync"
 )
 
-// heldSize is the largest size in bytes of a member that is read ahead into memory. Larger
-// members are streamed.
-const heldSize = 256 << 10
+// Members of more than maxAhead bytes are streamed, and not read ahead into memory.
+const maxAhead = 256 << 10
 
-// held is a member that is waiting to be written. It was read ahead into memory, unless
-// it will be streamed. Its buffers are used again for later members.
-type held struct {
+// queuedMember is a member that is read ahead into memory, unless it must be streamed. Its buffers
+// are used again for later members.
+type queuedMember struct {
 	m     *Member
-	ready chan error // receives the result of reading the member; buffered, so that sending never blocks
+	ready chan error // the result of reading the member ahead; buffered, so that sending never blocks
 
-	bytes    []byte       // the member's bytes before compression
-	packed   bytes.Buffer // the member's bytes after compression
-	deflated bool         // whether the compressed bytes are written, because they are fewer
+	bytes    []byte       // the member before compression
+	packed   bytes.Buffer // the member after compression
+	deflated bool         // whether the member is written in its compressed form
 	crc      uint32
 }
 
-// streamed reports whether the member is to be streamed, because it is too large to be read
-// ahead or its length is unknown.
-func (h *held) streamed() bool {
+func (h *queuedMember) mustStream() bool {
 	n := h.m.Length
-	return !n.Known() || n.Int64() > heldSize
+	return !n.Known() || n.Int64() > maxAhead
 }
 
-func (h *held) content() []byte {
+func (h *queuedMember) content() []byte {
 	if h.deflated {
 		return h.packed.Bytes()
 	}
 	return h.bytes
 }
 
-func (h *held) header() *zip.FileHeader {
+func (h *queuedMember) header() *zip.FileHeader {
 	f := newHeader(h.m.Path[1:], h.m.LastMod)
 	if !h.deflated {
 		f.Method = zip.Store
@@ -60,34 +57,34 @@ func (h *held) header() *zip.FileHeader {
 // reader reads members ahead, one after the other.
 type reader struct {
 	compress bool
-	deflate  *flate.Writer // compressor, created when it is first needed
+	deflate  *flate.Writer // created when it is first needed
 }
 
-// read reads, verifies and compresses a member, unless it is to be streamed.
-func (r *reader) read(ctx context.Context, h *held) error {
-	if h.streamed() {
+// read reads, verifies and compresses a member, unless the member must be streamed.
+func (r *reader) read(ctx context.Context, h *queuedMember) error {
+	if h.mustStream() {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := h.fill(ctx); err != nil {
+	if err := h.readBytes(ctx); err != nil {
 		return err
 	}
 	h.crc = crc32.ChecksumIEEE(h.bytes)
 	h.deflated = false
 	if r.compress && compressible(&h.m.Entry) {
-		return r.pack(h)
+		return r.compressMember(h)
 	}
 	return nil
 }
 
-func (h *held) fill(ctx context.Context) error {
+func (h *queuedMember) readBytes(ctx context.Context) error {
 	src, err := h.m.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer src.Close() // the error is ignored, since closing cannot damage what was only read
+	defer src.Close() // closing a reader loses no data, so the error is ignored
 	n := int(h.m.Length.Int64())
 	if cap(h.bytes) < n {
 		h.bytes = make([]byte, n, max(n, 16<<10))
@@ -96,16 +93,15 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // reads one byte more, because the reader verifies the bytes only at their end
+	var one [1]byte // reading past the last byte makes the reader verify all bytes
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
 	return nil
 }
 
-// pack compresses the bytes of a member. The compressed bytes are used only if they are
-// fewer than the original ones.
-func (r *reader) pack(h *held) error {
+// compressMember keeps the compressed bytes only if they are fewer than the original ones.
+func (r *reader) compressMember(h *queuedMember) error {
 	h.packed.Reset()
 	if r.deflate == nil {
 		w, err := flate.NewWriter(&h.packed, flate.DefaultCompression)
@@ -126,17 +122,17 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// The first time that the MS-DOS format can express, the first time after its last one, and
-// the start of the extra field for a time in UTC.
 var (
-	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
-	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // the id and the size of the field, and a flag for the modification time
+	// A time in the MS-DOS format of ZIP is from firstDOS until before afterDOS.
+	firstDOS = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+	afterDOS = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
+	// timestamps begins the extra field for a modification time in UTC: id, size and flags.
+	timestamps = [5]byte{0x55, 0x54, 5, 0, 1}
 )
 
-// newHeader returns the header of a member that is compressed with DEFLATE. It includes the
-// time of the member if a ZIP file can store it. It sets the time and the flags itself,
-// because archive/zip leaves them out for members that the caller compressed.
+// newHeader returns the header of a member that is compressed with DEFLATE. It sets the time
+// and the flags itself, because archive/zip leaves them out for members that the caller
+// compressed. A time that a ZIP file cannot store is left out.
 func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, ReaderVersion: 20}

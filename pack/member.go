@@ -15,7 +15,7 @@ type Member struct {
 	// [PathOf]); a deletion has no path and no bytes. If its Length and Digests are known,
 	// the bytes from Open must match them.
 	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // may be called for several members at the same time
+	Open func(context.Context) (io.ReadCloser, error) // opens the bytes of the member; several members may be opened concurrently
 }
 
 // MemberError reports a member that could not be opened or read, or whose bytes differ from
@@ -28,7 +28,7 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open returns a reader of the bytes of a member. The reader verifies the bytes.
+// open returns a reader that verifies the bytes of the member.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
 		return nil, &MemberError{m.Loc, errors.New("the member has a path but no bytes")}

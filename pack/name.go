@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// PathOf returns a name for member n of a package, counted from 1: a path as in rs:md/@path
-// (1.1 §11.2), such as /012/012345-report.pdf. The number makes the path unique in the
-// package, and the end of the path shows people which file it is. The path is valid on
-// every system: it has at most 60 characters, and each segment only A-Z a-z 0-9 . _ -.
+// PathOf returns a path for member n of a package, counted from 1, as the attribute "path"
+// has it (1.1 §11.2). An example is /012/012345-report.pdf. The number makes the path unique
+// in the package, and the end of the path shows people which file it is. The path is valid
+// on every system: it has at most 60 characters, and each segment only A-Z a-z 0-9 . _ -.
 func PathOf(n int, uri string) string {
 	if name := nameIn(uri); name != "" {
 		return fmt.Sprintf("/%03d/%06d-%s", n/1000, n, name)
@@ -25,8 +25,8 @@ const (
 	extensionLength = 8 // including the dot
 )
 
-// nameIn returns a file name made of the last segment of a URI. It replaces characters that
-// are not valid in names on every system.
+// nameIn makes a file name from the last segment of a URI. It replaces each character that is
+// invalid in a file name on some system.
 func nameIn(uri string) string {
 	rest, _, _ := strings.Cut(uri, "#")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -58,8 +58,8 @@ func portable(r rune) rune {
 	return '-'
 }
 
-// compressible reports whether DEFLATE is likely to make the bytes of an entry smaller. It
-// is true for media types of text, and false for formats that are compressed already.
+// compressible reports whether DEFLATE is likely to make the bytes of an entry smaller, which
+// is so for media types of text.
 func compressible(e *resourcesync.Entry) bool {
 	if e.Encoding != "" {
 		return false
@@ -72,7 +72,7 @@ func compressible(e *resourcesync.Entry) bool {
 	return textual[t]
 }
 
-// textual lists media types that are text although their names do not show it.
+// textual lists media types of text whose names do not show that they are text.
 var textual = map[string]bool{
 	"application/json":         true,
 	"application/json-seq":     true,

@@ -2,12 +2,12 @@
 // Dump (1.1 §13): ZIP files that hold bitstreams and, at their top level, a manifest.xml
 // that lists them.
 //
-// [Open] reads the directory of a package, [Package.Manifest] the manifest, [Package.Find]
-// a bitstream by the path in the manifest. No package is trusted. [Limits] bound the bytes
-// that are read, no name in a package is ever used as a path of the file system, and no
-// member is opened as a package. [Open] refuses a package that programs could read in
-// different ways. Such a package has, for example, gaps or overlaps between its members,
-// their directory and the end record, or it has two members of one name.
+// [Open] reads the directory of a package, [Package.Manifest] opens the manifest, and
+// [Package.Find] finds a bitstream by the path in the manifest. No package is trusted.
+// [Limits] bound the bytes that are read, no name in a package is ever used as a path of the
+// file system, and no member is opened as a package. [Open] refuses a package that programs
+// could read in different ways. Such a package has, for example, gaps or overlaps between
+// its records, or two members with the same name.
 package pack
 
 import (
@@ -31,7 +31,7 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits are limits for reading a package. A field that is 0 has its default.
+// Limits are limits for reading a package. Each field that is 0 stands for its default.
 type Limits struct {
 	Directory int64 // the size of the directory in bytes; default 16 MiB
 	Members   int   // default 100,000
@@ -39,9 +39,9 @@ type Limits struct {
 	Manifest  int64 // the size of the manifest after decompression; default 200 MiB
 
 	// Tolerant makes Open accept a package that programs could read in different ways, for
-	// a caller that only inspects the package. [Package.Flaws] lists the problems. The
-	// directory at the end of the package is used, even if the headers of the members
-	// contradict it.
+	// a caller that only inspects the package. [Package.Flaws] lists the problems. If the
+	// headers of members contradict the directory at the end of the package, the directory
+	// is used.
 	Tolerant bool
 }
 
@@ -60,10 +60,10 @@ type Package struct {
 	r       io.ReaderAt
 	lim     Limits
 	members []member       // all members in the order of the directory
-	names   map[string]int // the index of each member, by its name in the form that plainName returns
+	names   map[string]int // indexes of members by their plain names (see plainName)
 	flaws   []error
 
-	byBase func() map[string]int // returns a map from the last segments of names to the indexes of members; the index is -1 if several names have the same last segment
+	byBase func() map[string]int // indexes of members by the last segment of the name; -1 if several names have the same last segment
 }
 
 // Open reads the directory of the package in r, which is size bytes long. The error wraps
@@ -88,11 +88,10 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws is the largest number of flaws that are listed for one package.
 const maxFlaws = 20
 
-// flaw handles a flaw that makes programs read the package in different ways. It returns
-// an error, or with Limits.Tolerant records the error and returns nil.
+// flaw makes an error for a flaw that lets programs read the package in different ways. With
+// Limits.Tolerant it records the error and returns nil.
 func (p *Package) flaw(format string, args ...any) error {
 	err := fmt.Errorf("%w: %w", ErrAmbiguous, fmt.Errorf(format, args...))
 	if !p.lim.Tolerant {
@@ -159,8 +158,8 @@ func (p *Package) FindManifest() (Bitstream, error) {
 	switch {
 	case all > 1 && !p.lim.Tolerant:
 		return Bitstream{}, fmt.Errorf("%w: %d members are called %s", ErrAmbiguous, all, ManifestName)
-	case best >= 0 && p.alike(best) > 1:
-		return Bitstream{}, fmt.Errorf("%w: %d members are called %q, expected one", ErrNoManifest, p.alike(best), p.members[best].name)
+	case best >= 0 && p.countRank(best) > 1:
+		return Bitstream{}, fmt.Errorf("%w: %d members are called %q, expected one", ErrNoManifest, p.countRank(best), p.members[best].name)
 	case best >= 0:
 		return Bitstream{p, best}, nil
 	case nested >= 0:
@@ -171,9 +170,8 @@ func (p *Package) FindManifest() (Bitstream, error) {
 
 func (p *Package) rank(i int) int { return rank(p.members[i].name) }
 
-// alike counts the members that have the same rank as member i: their names are as
-// similar to the standard name of the manifest.
-func (p *Package) alike(i int) (n int) {
+// countRank counts the members with the same rank as member i.
+func (p *Package) countRank(i int) (n int) {
 	for j := range p.members {
 		if p.rank(j) == p.rank(i) {
 			n++
@@ -182,12 +180,12 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// Ranks of names, from the standard name of the manifest to names that no manifest has.
+// Ranks of names: the lower the rank, the more likely the member is the manifest.
 const (
-	asWritten      = iota // manifest.xml, the name in the standard
+	asWritten      = iota // the name in the standard, manifest.xml
 	rooted                // manifest.xml with a slash or backslash at the start
 	otherCase             // manifest.xml with capital letters, with or without a slash at the start
-	nestedManifest        // manifest.xml in a subdirectory, which is not the manifest
+	nestedManifest        // a manifest.xml in a subdirectory, which is never the manifest
 	noManifest
 )
 

@@ -18,13 +18,13 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // whether all members are stored without compression; by default members of a text type are compressed
-	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
+	StoreOnly bool // whether to store all members without compression; by default members of a text type are compressed
+	Readers   int  // number of goroutines that read members ahead; 0 means the number of processors, at most 4
 }
 
 // Sizes that limit the memory for writing a package.
 const (
-	aheadEach  = 8 // the number of members that each reader reads ahead
+	aheadEach  = 8 // number of members that each reader reads ahead
 	bufferSize = 256 << 10
 )
 
@@ -48,10 +48,10 @@ func (w *Writer) Write(ctx context.Context, out io.Writer, manifest func(io.Writ
 	}
 	p.zip = zip.NewWriter(p.buffered)
 	p.zip.RegisterCompressor(zip.Deflate, p.compressor)
-	if err := p.manifest(manifest); err != nil {
+	if err := p.writeManifest(manifest); err != nil {
 		return count.n, err
 	}
-	if err := p.members(ctx, members, w.readers()); err != nil {
+	if err := p.writeMembers(ctx, members, w.readers()); err != nil {
 		return count.n, err
 	}
 	if err := p.zip.Close(); err != nil {
@@ -74,13 +74,13 @@ type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
 	buffered  *bufio.Writer // under zip
-	buffer    []byte        // buffer for copying streamed members
+	buffer    []byte        // used for copying streamed members
 
-	level   int              // the compression level for the member that is written next
-	streams [2]*flate.Writer // the compressors by level; each is used for many members
+	level   int              // compression level for the next member
+	streams [2]*flate.Writer // one compressor for each level; used again for later members
 }
 
-func (p *packing) manifest(write func(io.Writer) error) error {
+func (p *packing) writeManifest(write func(io.Writer) error) error {
 	h := newHeader(ManifestName, resourcesync.Datetime{})
 	p.level = levelOf(!p.storeOnly)
 	f, err := p.zip.CreateHeader(h)
@@ -90,13 +90,13 @@ func (p *packing) manifest(write func(io.Writer) error) error {
 	return write(f)
 }
 
-// members writes the members in their order, while the readers read the next members ahead.
-func (p *packing) members(ctx context.Context, members []Member, readers int) error {
+// writeMembers writes the members in their order, while the readers read the next members ahead.
+func (p *packing) writeMembers(ctx context.Context, members []Member, readers int) error {
 	group, ctx := errgroup.WithContext(ctx)
-	free := make(chan *held, readers*aheadEach)
-	work, order := make(chan *held, cap(free)), make(chan *held, cap(free))
+	free := make(chan *queuedMember, readers*aheadEach)
+	work, order := make(chan *queuedMember, cap(free)), make(chan *queuedMember, cap(free))
 	for range cap(free) {
-		free <- &held{ready: make(chan error, 1)}
+		free <- &queuedMember{ready: make(chan error, 1)}
 	}
 	group.Go(func() error {
 		defer close(work)
@@ -117,7 +117,7 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 			if err := <-h.ready; err != nil {
 				return err
 			}
-			if err := p.member(ctx, h); err != nil {
+			if err := p.writeMember(ctx, h); err != nil {
 				return err
 			}
 			free <- h
@@ -127,10 +127,10 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute sends each member to the readers and, in the same order, to the writer. For
-// each it first takes an unused buffer from free. So the number of buffers limits how
-// many members are read ahead.
-func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
+// distribute sends each member to the readers and, in the same order, to the writer. Each
+// member takes an unused buffer from free, so the number of buffers limits how many members
+// are read ahead.
+func distribute(ctx context.Context, members []Member, free <-chan *queuedMember, work, order chan<- *queuedMember) error {
 	for i := range members {
 		m := &members[i]
 		if m.Path == "" {
@@ -142,7 +142,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // this never blocks, because the channel has room for all buffers
+			work <- h // never blocks, because the channel has space for all buffers
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()
@@ -151,9 +151,8 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 	return nil
 }
 
-// member writes one member that was read ahead, or streams it.
-func (p *packing) member(ctx context.Context, h *held) error {
-	if h.streamed() {
+func (p *packing) writeMember(ctx context.Context, h *queuedMember) error {
+	if h.mustStream() {
 		return p.stream(ctx, h.m)
 	}
 	f, err := p.zip.CreateRaw(h.header())
@@ -166,8 +165,6 @@ func (p *packing) member(ctx context.Context, h *held) error {
 	return nil
 }
 
-// stream writes a member that is not read ahead, because it is too large or its length is
-// unknown.
 func (p *packing) stream(ctx context.Context, m *Member) error {
 	p.level = levelOf(!p.storeOnly && compressible(&m.Entry))
 	f, err := p.zip.CreateHeader(newHeader(m.Path[1:], m.LastMod))
@@ -178,7 +175,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() // the error is ignored, since closing cannot damage what was only read
+	defer r.Close() // closing a reader loses no data, so the error is ignored
 	for {
 		n, err := r.Read(p.buffer)
 		if _, failed := f.Write(p.buffer[:n]); failed != nil {
@@ -196,7 +193,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	}
 }
 
-// compressor returns the compressor for the next member. The zip.Writer calls it.
+// compressor is called by the zip.Writer for each streamed member.
 func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {
 	i := 0
 	if p.level == flate.NoCompression {

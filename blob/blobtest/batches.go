@@ -20,9 +20,9 @@ func testVisibility(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/a": "bytes"})
 }
 
-// RunTimes tests in an empty bucket that each kind of Put sets the requested modification
-// time: of a new object, of an object that replaces another, and of a taken object that gets
-// another key or keeps its key.
+// RunTimes tests in an empty bucket that Put sets the requested modification time. It puts a
+// new object, an object that replaces another, and taken objects that get another key or keep
+// their key.
 func RunTimes(t *testing.T, b blob.Bucket) {
 	fill(t, b, "replaced", "kept", "taken", "stays", "moved")
 	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -121,7 +121,7 @@ func testSpent(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if err := batch.Discard(); err != nil {
-		t.Errorf("Discard after Commit: %v", err)
+		t.Errorf("Discard after Commit returned an error: %v", err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
 		t.Error("the second Commit returned no error")
@@ -235,7 +235,7 @@ func testTakeReplaced(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
-		t.Error("Commit took an object that had been replaced since Take")
+		t.Error("Commit returned no error after a taken object was replaced")
 	}
 	batch = begin(t, b)
 	batch.Put(take(t, batch, "b"), blob.Put{Key: "b"})
@@ -245,7 +245,7 @@ func testTakeReplaced(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
-		t.Error("Commit took an object that had been deleted since Take")
+		t.Error("Commit returned no error after a taken object was deleted")
 	}
 	want(t, b, map[string]string{"a": "somebody else's"})
 }
@@ -282,8 +282,8 @@ func testOrder(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"a/x/y": "below a", "d": "b/c/d", "b": "at b", "f": "2"})
 }
 
-// testClash accepts two results: a bucket with directories returns ErrClash, one
-// without them stores both objects.
+// testClash accepts two results: a bucket with directories returns ErrClash, and a bucket
+// without directories stores both objects.
 func testClash(t *testing.T, b blob.Bucket) {
 	fill(t, b, "file", "dir/a")
 	objects := map[string]string{"file": "file", "dir/a": "dir/a"}
@@ -312,13 +312,13 @@ func testHelpers(t *testing.T, b blob.Bucket) {
 	}
 	want(t, b, map[string]string{})
 	if n, err := blob.Write(ctx, b, strings.NewReader("12345"), blob.Put{Key: "a"}); n != 5 || err != nil {
-		t.Errorf("Write: got %d, %v", n, err)
+		t.Errorf("Write: got %d bytes and the error %v, want 5 bytes", n, err)
 	}
 	if got, err := blob.ReadAll(ctx, b, "a", 5); string(got) != "12345" || err != nil {
-		t.Errorf("ReadAll at its limit: got %q, %v", got, err)
+		t.Errorf("ReadAll of an object as long as the limit: got %q, %v", got, err)
 	}
 	if _, err := blob.ReadAll(ctx, b, "a", 4); !errors.Is(err, blob.ErrTooLarge) {
-		t.Errorf("ReadAll beyond its limit: got %v, want ErrTooLarge", err)
+		t.Errorf("ReadAll of an object longer than the limit: got %v, want ErrTooLarge", err)
 	}
 	if _, err := blob.ReadAll(ctx, b, "b", 4); !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("ReadAll of an absent object: got %v, want ErrNotExist", err)

@@ -17,25 +17,25 @@ type Op string
 // Calls of a bucket, its batches, objects and readers that a Plan can make fail.
 const (
 	OpGet    Op = "get"
-	OpRead   Op = "read" // Read of the reader that Get returns
+	OpRead   Op = "read" // a call of Read on the reader that Get returns
 	OpStat   Op = "stat"
-	OpList   Op = "list" // counted once for each object that List yields
+	OpList   Op = "list" // each object that List yields counts as one call
 	OpBegin  Op = "begin"
 	OpCreate Op = "create"
 	OpTake   Op = "take"
 	OpWrite  Op = "write"
-	OpClose  Op = "close" // Close of an object that is being written
+	OpClose  Op = "close" // a call of Close on an object that is being written
 	OpCommit Op = "commit"
 )
 
 // Call is one call to a faulty bucket.
 type Call struct {
 	Op  Op
-	N   int    // the number of this call among the calls with the same Op, counted from 1
-	Key string // the key that the call is about, for OpGet, OpRead, OpStat, OpList and OpTake
+	N   int    // number of this call among the calls with the same Op, counted from 1
+	Key string // key of the object, for OpGet, OpRead, OpStat, OpList and OpTake
 }
 
-// ErrInjected is returned for a Fault without an error of its own.
+// ErrInjected is the error of a call that fails with a Fault whose Err is nil.
 var ErrInjected = errors.New("injected fault")
 
 // Fault describes how a call fails.
@@ -48,15 +48,14 @@ type Fault struct {
 	Steps int
 }
 
-// All is the value of Fault.Steps for a call that takes effect completely before it
-// returns the error.
+// All is a value of Fault.Steps: the whole call takes effect, and still returns the error.
 const All = -1
 
 // Plan returns the Fault with which a call fails, or nil if the call succeeds. A Plan need
 // not be safe for concurrent use.
 type Plan func(Call) *Fault
 
-// At returns a plan in which the nth call of op fails.
+// At returns a plan with which the nth call of op fails.
 func At(op Op, n int, f Fault) Plan {
 	return func(c Call) *Fault {
 		if c.Op == op && c.N == n {
@@ -66,8 +65,8 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns a bucket that passes its calls on to b, except for calls that fail because
-// plan returns a Fault. The Fault of a Commit decides which of its changes b contains.
+// Faulty returns a bucket that passes its calls on to b. A call for which plan returns a Fault
+// fails. The Fault of a Commit decides how many changes of the batch b gets.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }
@@ -152,7 +151,7 @@ func (f *faulty) Begin(ctx context.Context) (blob.Batch, error) {
 	return &faultyBatch{f: f, batch: batch}, nil
 }
 
-// faultyBatch delays the steps until Commit, so that Commit can execute a part of them.
+// faultyBatch passes no step on before Commit, so that Commit can execute a part of the steps.
 type faultyBatch struct {
 	f     *faulty
 	batch blob.Batch
@@ -171,7 +170,7 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return nil, fault.Err // the inner batch still has the object, and must discard it
+		return nil, fault.Err // Create takes effect although it fails: the inner batch must discard the object
 	}
 	return &faultyObject{o, b.f}, nil
 }

@@ -52,7 +52,7 @@ func tryPut(t *testing.T, b blob.Bucket, puts ...put) error {
 	return batch.Commit(t.Context())
 }
 
-// fill stores objects whose contents are their keys.
+// fill stores an object for each key. The content of the object is its key.
 func fill(t *testing.T, b blob.Bucket, keys ...string) {
 	t.Helper()
 	var puts []put

@@ -141,11 +141,11 @@ func testRanges(t *testing.T, b blob.Bucket) {
 			t.Errorf("Get(%q, %d, %d): got %q, want %q", c.key, c.off, c.n, got, c.want)
 		}
 		if whole := map[string]int64{"a": 10, "empty": 0}[c.key]; info.Size != whole {
-			t.Errorf("Get(%q, %d, %d): size %d, want that of the whole object, %d", c.key, c.off, c.n, info.Size, whole)
+			t.Errorf("Get(%q, %d, %d): got size %d, want the size of the whole object, %d", c.key, c.off, c.n, info.Size, whole)
 		}
 	}
 	if _, _, err := b.Get(t.Context(), "a", -1, 1); err == nil {
-		t.Error("Get from offset -1: no error")
+		t.Error("Get with offset -1 returned no error")
 	}
 }
 

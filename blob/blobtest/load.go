@@ -61,7 +61,7 @@ func testLarge(t *testing.T, b blob.Bucket) {
 	}
 	n, err := blob.Write(t.Context(), b, oddReader{bytes.NewReader(data)}, blob.Put{Key: "large"})
 	if err != nil || n != size {
-		t.Fatalf("wrote %d bytes: %v; want %d", n, err, size)
+		t.Fatalf("wrote %d bytes (error: %v), want %d", n, err, size)
 	}
 	got, err := blob.ReadAll(t.Context(), b, "large", size)
 	if err != nil {
@@ -72,7 +72,7 @@ func testLarge(t *testing.T, b blob.Bucket) {
 	}
 }
 
-// oddReader hides all methods but Read, and returns at most 12,345 bytes per call.
+// oddReader has no method but Read, and returns at most 12,345 bytes per call.
 type oddReader struct{ r io.Reader }
 
 func (r oddReader) Read(p []byte) (int, error) { return r.r.Read(p[:min(len(p), 12_345)]) }
@@ -139,8 +139,8 @@ func testConcurrentCreate(t *testing.T, b blob.Bucket) {
 	want(t, b, objects)
 }
 
-// testConcurrentCommit runs concurrent batches that create the same directories, and that
-// cause their removal by deleting all objects in them.
+// testConcurrentCommit runs concurrent batches that create the same directories, and remove
+// these directories by deleting all objects in them.
 func testConcurrentCommit(t *testing.T, b blob.Bucket) {
 	const workers, rounds = 6, 15
 	objects := map[string]string{}

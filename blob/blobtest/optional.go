@@ -7,11 +7,11 @@ import (
 	"instep/blob"
 )
 
-// testSync tests Sync, if the batches of the bucket implement blob.Syncer.
+// testSync does nothing if the batches of the bucket do not implement blob.Syncer.
 func testSync(t *testing.T, b blob.Bucket) {
 	batch := begin(t, b)
 	if _, ok := batch.(blob.Syncer); !ok {
-		return // the interface is optional
+		return // a Batch need not implement this interface
 	}
 	batch.Put(create(t, batch, "before"), blob.Put{Key: "before"})
 	if err := batch.(blob.Syncer).Sync(t.Context()); err != nil {
@@ -20,7 +20,7 @@ func testSync(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{})
 	batch.Put(create(t, batch, "after"), blob.Put{Key: "after"})
 	if err := batch.Commit(t.Context()); err != nil {
-		t.Fatalf("Commit after Sync: %v", err)
+		t.Fatalf("Commit after Sync returned an error: %v", err)
 	}
 	want(t, b, map[string]string{"before": "before", "after": "after"})
 
@@ -32,12 +32,12 @@ func testSync(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"before": "before", "after": "after"})
 }
 
-// testLink tests Link, if the batches of the bucket implement blob.Linker. It links
-// objects of the bucket to other keys of the same bucket.
+// testLink links objects of the bucket to other keys of the same bucket. It does nothing if the
+// batches of the bucket do not implement blob.Linker.
 func testLink(t *testing.T, b blob.Bucket) {
 	batch := begin(t, b)
 	if _, ok := batch.(blob.Linker); !ok {
-		return // the interface is optional
+		return // a Batch need not implement this interface
 	}
 	fill(t, b, "a", "dir/b")
 	link := func(batch blob.Batch, key string) (blob.Object, error) {
@@ -71,7 +71,7 @@ func testLink(t *testing.T, b blob.Bucket) {
 	}
 	want(t, b, map[string]string{"a": "a", "copy/of a": "a", "dir/b": "a", "kept": "dir/b"})
 
-	// each of the objects that share bytes can be replaced and deleted by itself
+	// objects that share bytes can be replaced and deleted independently
 	if err := tryPut(t, b, put{blob.Put{Key: "a"}, "new"}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ type Options struct {
 
 	BaseURL *url.URL              // absolute URL with which relative URIs are resolved; if nil, entries with relative URIs are left out
 	Up      string                // target of the link with rel="up" that is added if the document has none and 1.1 requires one
-	At      resourcesync.Datetime // moment of a snapshot, for a document that does not state it
-	From    resourcesync.Datetime // start of the listed period, for a document of changes that does not state it
+	At      resourcesync.Datetime // value of the attribute "at" that is added if 1.1 requires one and the document has none
+	From    resourcesync.Datetime // value of the attribute "from" that is added if 1.1 requires one and the document has none
 
 	Gzip bool   // compress the result
 	Temp string // directory for temporary files; the default is the system's directory
@@ -41,7 +41,7 @@ type Options struct {
 // Level is the importance of a decision.
 type Level string
 
-// The levels have the same names as in package lint.
+// Levels of decisions, with the same names as the levels of findings in package lint.
 const (
 	Info    Level = "info"    // something unusual that 1.1 allows, so there was nothing to decide
 	Warning Level = "warning" // something that 1.1 does not allow, and that was converted or dropped
@@ -51,12 +51,12 @@ const (
 // Decision is a choice that the conversion made because the document was ambiguous or
 // differed from 1.1.
 type Decision struct {
-	Part  string // path of the part, for a manifest that is divided into parts; "" for the document itself
-	Line  int    // line, from 1; 0 if the decision concerns the document as a whole
-	Rule  string // id of the rule that was broken; may be ""
+	Part  string // path of the part of a divided manifest that the decision is about; "" for the document itself
+	Line  int    // number of the line, counted from 1; 0 if the decision is about the document as a whole
+	Rule  string // id of the rule that the document breaks; may be ""
 	Level Level
-	URI   string // the loc of the entry if it was left out and has one; otherwise ""
-	Text  string // the value read and the value written
+	URI   string // loc of an entry that was left out; "" if no entry was left out or its loc is unknown
+	Text  string // describes the value in the document and what was written instead
 }
 
 // String formats the decision as a line for people.
@@ -84,7 +84,7 @@ type Report struct {
 // RefusedError is the reason why a document cannot be converted. Nothing was written.
 type RefusedError struct {
 	Name         string
-	Line, Column int // the position of the error; 0 if it concerns the document as a whole
+	Line, Column int // the position of the error; 0 if the error concerns the document as a whole
 	Rule         string
 	Msg          string
 	Hint         string // what the user can do next; may be ""
@@ -110,18 +110,17 @@ type converter struct {
 	o      Options
 	report Report
 	nature nature
-	header resourcesync.Header // the header of the result
+	header resourcesync.Header // of the result
 
 	oldTimes        bool // whether lastmod is the time of a change, as it was before version 1.1
-	recast          bool // whether every entry of the result gets the capability entryCapability
+	recast          bool // whether entryCapability replaces the capability of every entry
 	entryCapability resourcesync.Capability
-	listed          map[resourcesync.Capability]int // for a Capability List, the line of the first entry with each capability
+	listed          map[resourcesync.Capability]int // line of the first entry in a Capability List that has the capability
 }
 
 // Document reads a document, converts it to version 1.1 and writes the result to out.
 // Unusable entries are left out and counted. If the conversion fails nothing is written.
-// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or ctx
-// is done.
+// The error is a [*RefusedError] if the document cannot be converted.
 func Document(ctx context.Context, in io.Reader, out io.Writer, o Options) (Report, error) {
 	c := &converter{o: o, listed: map[resourcesync.Capability]int{}}
 	err := c.convert(ctx, in, out)
@@ -134,7 +133,7 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := c.settle(d); err != nil {
+	if err := c.convertHeader(d); err != nil {
 		return err
 	}
 	return c.write(ctx, d, out)
@@ -149,7 +148,7 @@ func (c *converter) decide(d Decision) {
 	}
 }
 
-// noteEntry reports a decision about an entry, or about the document if the item is empty.
+// noteEntry reports a decision about the document if the item is empty.
 func (c *converter) noteEntry(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }

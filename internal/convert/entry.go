@@ -10,11 +10,11 @@ import (
 	"instep/resourcesync"
 )
 
-// mend converts an entry to version 1.1. If that is impossible, rule is the rule that the
-// entry breaks, and why is the reason; otherwise why is "".
-func (c *converter) mend(it *item) (rule, why string) {
+// convertEntry converts an entry to version 1.1. If the entry must be left out, it returns
+// the id of the broken rule and a message; otherwise both are "".
+func (c *converter) convertEntry(it *item) (rule, why string) {
 	e := &it.Entry
-	loc, changed, why := c.uri(e.Loc)
+	loc, changed, why := c.absoluteURI(e.Loc)
 	if why != "" {
 		return "loc-absolute-uri", why
 	}
@@ -22,11 +22,11 @@ func (c *converter) mend(it *item) (rule, why string) {
 		c.noteEntry(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
 	}
 	e.Loc = loc
-	c.entryTimes(it)
+	c.convertEntryTimes(it)
 	if c.recast {
 		e.Capability = c.entryCapability
 	}
-	if rule, why := c.capability(e); why != "" {
+	if rule, why := c.checkCapability(e); why != "" {
 		return rule, why
 	}
 	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) {
@@ -36,14 +36,14 @@ func (c *converter) mend(it *item) (rule, why string) {
 		return c.nature.name + "-path-required", "the bitstream of the entry is a patch, but a manifest of 1.1 must have the whole resource"
 	}
 	e.Path = c.packagePath(*it, e.Path)
-	e.Links = c.links(e.Links, *it, true)
+	e.Links = c.convertLinks(e.Links, *it, true)
 	return "", ""
 }
 
-// capability rejects a second entry for the same capability in a Capability List. It also
-// rejects an entry of a urlset that has the capability of the document itself, because
+// checkCapability rejects the second entry of a Capability List with the same capability.
+// It also rejects an entry of a urlset with the capability of the document itself, because
 // such a document would be both a list and an index of lists.
-func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
+func (c *converter) checkCapability(e *resourcesync.Entry) (rule, why string) {
 	switch {
 	case e.Capability == "":
 		return "", ""
@@ -59,7 +59,7 @@ func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	return "", ""
 }
 
-func (c *converter) entryTimes(it *item) {
+func (c *converter) convertEntryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {
 		e.Datetime = e.LastMod
@@ -68,9 +68,9 @@ func (c *converter) entryTimes(it *item) {
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
-		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of the period of the document")
+		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "the time is outside of the period of the document")
 	}
-	const scope = "which entries of this kind of document must not have"
+	const scope = "entries of this kind of document must not have this attribute"
 	if !c.nature.entryAt {
 		c.dropEntryTime(it, &e.At, "entry-at-completed-scope", "at", scope)
 		c.dropEntryTime(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
@@ -80,22 +80,21 @@ func (c *converter) entryTimes(it *item) {
 		c.dropEntryTime(it, &e.Until, "entry-from-until-scope", "until", scope)
 	}
 	if e.Completed.Before(e.At) {
-		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "which is before the \"at\" attribute")
+		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "the time is before the \"at\" attribute")
 	}
 	if e.Until.Before(e.From) {
-		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "which is before the attribute from")
+		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "the time is before the \"from\" attribute")
 	}
 }
 
 func (c *converter) dropEntryTime(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
-		c.noteEntry(*it, rule, "%s %s, %s; dropped", name, t, why)
+		c.noteEntry(*it, rule, "%s %s: %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
 }
 
-// packagePath returns the path with exactly one leading slash, or "" if the path is not
-// valid.
+// packagePath returns the path with exactly one leading slash, or "" if the path is invalid.
 func (c *converter) packagePath(it item, path string) string {
 	if path == "" {
 		return ""
@@ -105,7 +104,7 @@ func (c *converter) packagePath(it item, path string) string {
 	case !c.nature.manifest:
 		c.noteEntry(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
 		return ""
-	case !inPackage(name):
+	case !validPath(name):
 		c.noteEntry(it, "path-no-traversal", "path %q, which no file in a package can have; dropped", clip(path))
 		return ""
 	case path != "/"+name:
@@ -114,14 +113,13 @@ func (c *converter) packagePath(it item, path string) string {
 	return "/" + name
 }
 
-// inPackage reports whether a name is a valid path in a package. The name has no leading
-// slash.
-func inPackage(name string) bool {
+// validPath reports whether a path without a leading slash can be that of a file in a package.
+func validPath(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
-// withoutOurs removes attributes that have no prefix or the prefix of ResourceSync, but
-// are not defined in version 1.1. It keeps attributes of other vocabularies, which 1.1
+// withoutOurs removes attributes without a namespace or in a namespace of ResourceSync,
+// because 1.1 defines none of them. It keeps attributes of other vocabularies, which 1.1
 // allows.
 func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
 	if !slices.ContainsFunc(attrs, looksOurs) {
@@ -157,21 +155,21 @@ func shown(a resourcesync.Attr) string {
 	return fmt.Sprintf("%s=%q", name, clip(a.Value))
 }
 
-// clip shortens a value in a message to at most 80 bytes.
+// clip keeps messages short.
 func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
+	const limit = 80
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// links converts links. It leaves out links whose target is not a usable URI, and links
-// to patches that version 1.1 does not allow.
-func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
+// convertLinks leaves out links whose target is not a usable URI, and links to patches that
+// version 1.1 does not allow.
+func (c *converter) convertLinks(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
 	var out []resourcesync.Link
 	for _, l := range links {
-		href, changed, why := c.uri(l.Href)
+		href, changed, why := c.absoluteURI(l.Href)
 		switch {
 		case why != "":
 			c.noteEntry(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
@@ -184,8 +182,8 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 			c.noteEntry(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
 		})
 		l.Path = c.packagePath(it, l.Path)
-		if rule, why := c.patchLink(&l, ofEntry); why != "" {
-			c.noteEntry(it, rule, "link to a patch %s; dropped", why)
+		if rule, why := c.checkPatchLink(&l, ofEntry); why != "" {
+			c.noteEntry(it, rule, "%s; dropped", why)
 			continue
 		}
 		out = append(out, l)
@@ -193,25 +191,25 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 	return out
 }
 
-// patchLink returns the rule of 1.1 that forbids a link to a patch (§14.4), and the
-// reason. The reason is "" if the link is allowed.
-func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
+// checkPatchLink returns the id of the rule that a link to a patch breaks (1.1 §14.4), and a
+// message. Both are "" if the link is allowed.
+func (c *converter) checkPatchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
 	switch {
 	case l.Rel != resourcesync.RelPatch:
 	case !ofEntry || !c.nature.changes:
-		return "ln-patch-scope", "outside of an entry for a change"
+		return "ln-patch-scope", "link to a patch outside of an entry for a change"
 	case l.Type == "":
-		return "ln-patch-type-required", "without its type"
+		return "ln-patch-type-required", "link to a patch without its type"
 	case c.nature.manifest && l.Path == "":
-		return "ln-patch-path-required-in-manifest", "without its path in the package"
+		return "ln-patch-path-required-in-manifest", "link to a patch without its path in the package"
 	}
 	return "", ""
 }
 
-// uri converts a reference to an absolute URI in ASCII. If that is impossible, why is the
-// reason.
-func (c *converter) uri(s string) (out string, changed bool, why string) {
-	out = encoded(s)
+// absoluteURI converts a reference to an absolute URI in ASCII. If that is impossible, it
+// returns a message.
+func (c *converter) absoluteURI(s string) (out string, changed bool, why string) {
+	out = percentEncode(s)
 	if hasScheme(out) {
 		return out, out != s, ""
 	}
@@ -225,8 +223,7 @@ func (c *converter) uri(s string) (out string, changed bool, why string) {
 	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
 }
 
-// hasScheme reports whether a reference begins with a scheme, which makes it an absolute
-// URI (RFC 3986 §4.2).
+// A reference that begins with a scheme is an absolute URI (RFC 3986 §4.2).
 func hasScheme(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {
@@ -240,9 +237,9 @@ func hasScheme(s string) bool {
 	return true
 }
 
-// encoded percent-encodes characters that are not allowed in a URI (RFC 3987 §3.1),
-// and percent signs that begin no escape.
-func encoded(s string) string {
+// percentEncode encodes characters that are not allowed in a URI (RFC 3987 §3.1), and
+// percent signs that are not followed by two hexadecimal digits.
+func percentEncode(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		if uriByte(s[i]) && (s[i] != '%' || i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])) {

@@ -7,22 +7,21 @@ import (
 	"instep/resourcesync"
 )
 
-// settle converts the header of the document to the header of the result.
-func (c *converter) settle(d *document) error {
+func (c *converter) convertHeader(d *document) error {
 	c.header = d.header
-	if err := c.dialect(d); err != nil {
+	if err := c.checkDialect(d); err != nil {
 		return err
 	}
-	if err := c.kind(d); err != nil {
+	if err := c.convertKind(d); err != nil {
 		return err
 	}
 	c.nature = natureOf(&c.header)
-	modified := c.rootAttrs()
-	c.rootFields()
-	if err := c.rootTimes(d, modified); err != nil {
+	modified := c.dropRootAttrs()
+	c.dropRootFields()
+	if err := c.convertRootTimes(d, modified); err != nil {
 		return err
 	}
-	if err := c.rootLinks(); err != nil {
+	if err := c.convertRootLinks(); err != nil {
 		return err
 	}
 	c.header.Dialect = resourcesync.Dialect11
@@ -30,9 +29,8 @@ func (c *converter) settle(d *document) error {
 	return nil
 }
 
-// dialect checks that the document has the requested dialect. It also determines whether
-// lastmod is the time of a change, as it was before 1.1.
-func (c *converter) dialect(d *document) error {
+// checkDialect also determines whether lastmod is the time of a change, as it was before 1.1.
+func (c *converter) checkDialect(d *document) error {
 	want, is := c.o.Dialect, d.header.Dialect
 	as10 := false
 	switch {
@@ -60,7 +58,7 @@ func (c *converter) dialect(d *document) error {
 	return nil
 }
 
-func (c *converter) kind(d *document) error {
+func (c *converter) convertKind(d *document) error {
 	h := &c.header
 	if h.Capability == "" {
 		if d.beyond || !h.From.IsZero() || !h.Until.IsZero() {
@@ -71,7 +69,7 @@ func (c *converter) kind(d *document) error {
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
-		c.recast = true // entries become links to documents, so they have no capability of their own
+		c.recast = true // each entry of an index links to a document, and has no capability
 		c.noteDocument("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
@@ -98,13 +96,13 @@ func indexed(r resourcesync.Root) string {
 	return ""
 }
 
-// rootAttrs removes attributes of the root that version 1.1 does not define. It returns
-// the value of the attribute "modified".
-func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
+// dropRootAttrs removes attributes of the root that version 1.1 does not define. It returns
+// the value of the attribute "modified", which is one of them.
+func (c *converter) dropRootAttrs() (modified resourcesync.Datetime) {
 	h := &c.header
 	for _, a := range h.Attrs {
 		if a.Space == "" && a.Name == "modified" {
-			modified, _ = resourcesync.ParseDatetime(a.Value) // a value that cannot be parsed counts as absent
+			modified, _ = resourcesync.ParseDatetime(a.Value) // an invalid time counts as absent
 		}
 	}
 	drop := func(a resourcesync.Attr) {
@@ -115,7 +113,7 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	return modified
 }
 
-func (c *converter) rootFields() {
+func (c *converter) dropRootFields() {
 	m := &c.header.Metadata
 	for _, name := range m.EntryAttributes() {
 		c.noteDocument("table3-root-md", "%s of the document, which only entries have; dropped", name)
@@ -125,11 +123,11 @@ func (c *converter) rootFields() {
 	}
 }
 
-// rootTimes sets the attributes "at" and "from" of the root if they are required and
-// missing, and removes times that documents of this kind do not have.
-func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error {
+// convertRootTimes sets the attributes "at" and "from" of the root if they are required and
+// missing. It removes times that documents of this kind must not have.
+func (c *converter) convertRootTimes(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
-	none := fmt.Sprintf("which a %s does not have", n.name)
+	none := fmt.Sprintf("a %s does not have this attribute", n.name)
 	if n.times == noTimes || n.times == changeTimes {
 		c.dropTime(&m.At, "root-at-scope", "at", none)
 		c.dropTime(&m.Completed, "root-completed-scope", "completed", none)
@@ -138,25 +136,24 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 		c.dropTime(&m.From, "root-from-scope", "from", none)
 		c.dropTime(&m.Until, "root-until-scope", "until", none)
 	}
-	if err := c.requiredTime(d, modified); err != nil {
+	if err := c.setRequiredTime(d, modified); err != nil {
 		return err
 	}
 	if m.Completed.Before(m.At) {
-		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "which is before the \"at\" attribute")
+		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "the time is before the \"at\" attribute")
 	}
 	if m.Until.Before(m.From) {
-		c.dropTime(&m.Until, "until-not-before-from", "until", "which is before the attribute from")
+		c.dropTime(&m.Until, "until-not-before-from", "until", "the time is before the \"from\" attribute")
 	}
 	return nil
 }
 
-// requiredTime sets the attribute "at" or "from" of the root if it is required and missing.
-func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
+func (c *converter) setRequiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {
 	case !n.required:
 	case n.times == snapshotTimes && m.At.IsZero():
-		return c.missing(&m.At, n.name+"-at-required", "at", "--at DATETIME", []candidate{
+		return c.setMissing(&m.At, n.name+"-at-required", "at", "--at DATETIME", []candidate{
 			{c.o.At, "as given"}, {modified, "from modified"}, {d.latestLastMod, "the latest lastmod"},
 		})
 	case n.times == changeTimes && m.From.IsZero():
@@ -164,7 +161,7 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 		if n.windows {
 			earliest = d.earliestFrom
 		}
-		return c.missing(&m.From, n.name+"-from-required", "from", "--from DATETIME", []candidate{
+		return c.setMissing(&m.From, n.name+"-from-required", "from", "--from DATETIME", []candidate{
 			{c.o.From, "as given"}, {earliest, "the time of the earliest change listed"}, {modified, "from modified"},
 		})
 	}
@@ -173,36 +170,34 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 
 func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
-		c.noteDocument(rule, "%s %s of the document, %s; dropped", name, t, why)
+		c.noteDocument(rule, "%s %s of the document: %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
 }
 
-// candidate is a time that may be used as the value of a missing attribute, with a text
-// that tells the user where the time comes from.
+// candidate is a time that may become the value of a missing attribute.
 type candidate struct {
-	time resourcesync.Datetime
-	what string
+	time   resourcesync.Datetime
+	origin string // tells the user where the time comes from
 }
 
-// missing sets a missing attribute to the first candidate that has a time. Without such a
-// candidate it returns an error, because an invented time could hide changes from readers.
-func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
-	for _, f := range from {
+// setMissing sets a missing attribute to the first candidate whose time is known. If there
+// is none, it returns an error, because an invented time could hide changes from readers.
+func (c *converter) setMissing(t *resourcesync.Datetime, rule, name, flag string, candidates []candidate) error {
+	for _, f := range candidates {
 		if !f.time.IsZero() {
 			*t = f.time
-			c.noteDocument(rule, "no %s; written as %s, %s", name, f.time, f.what)
+			c.noteDocument(rule, "no %q attribute; written as %s, %s", name, f.time, f.origin)
 			return nil
 		}
 	}
-	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
+	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %q attribute, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// rootLinks converts the links of the document, and adds the link with rel="up" if it is
-// missing and required.
-func (c *converter) rootLinks() error {
+// convertRootLinks also adds the link with rel="up" if the link is missing and required.
+func (c *converter) convertRootLinks() error {
 	h := &c.header
-	h.Links = c.links(h.Links, item{}, false)
+	h.Links = c.convertLinks(h.Links, item{}, false)
 	if h.Link(resourcesync.RelUp) != "" || !c.nature.up {
 		return nil
 	}

@@ -7,14 +7,14 @@ import "instep/resourcesync"
 type times uint8
 
 const (
-	anyTimes      times = iota // all of the attributes, because the standard does not define the capability
-	noTimes                    // none of the attributes
-	snapshotTimes              // at, completed
-	changeTimes                // from, until
+	anyTimes times = iota // the standard does not define the capability, so all attributes are allowed
+	noTimes
+	snapshotTimes // at, completed
+	changeTimes   // from, until
 )
 
 type nature struct {
-	name      string // name of the kind, such as "changelist", with which the ids of its rules begin
+	name      string // name of a kind of document, such as "changelist"; the ids of the rules for this kind begin with the name
 	times     times
 	required  bool // the root must have the attribute "at" or "from"
 	up        bool // the root must have a link with rel="up"
@@ -25,8 +25,6 @@ type nature struct {
 	windows   bool // entries are sorted by their attribute "from"
 }
 
-// natureOf returns the properties of documents with the same root element and
-// capability as the header h.
 func natureOf(h *resourcesync.Header) nature {
 	index := h.Root == resourcesync.SitemapIndex
 	n := nature{name: h.Kind(), up: true}

@@ -6,9 +6,9 @@ import (
 	"instep/resourcesync"
 )
 
-// compare orders times by the first moment that each includes. If that is equal, a time
-// of reduced precision comes before a complete one. Unlike Datetime.Before, compare is a
-// total order, and it never contradicts Before.
+// compare orders times by the first moment that each includes. If these moments are equal,
+// a time of reduced precision comes before a complete one. Unlike Datetime.Before, compare
+// is a total order, and it never contradicts Before.
 func compare(a, b resourcesync.Datetime) int {
 	if n := a.Time().Compare(b.Time()); n != 0 {
 		return n
@@ -26,18 +26,17 @@ func compare(a, b resourcesync.Datetime) int {
 	return 0
 }
 
-// piece is an entry encoded for the result. It has the position of its bytes, and the
-// values that decide whether the entry is written, and in which order.
-type piece struct {
+// encodedEntry is the position of an encoded entry in a temporary file, with the values that
+// decide whether and in which order the entry is copied to the result.
+type encodedEntry struct {
 	start, size int64
 	when        resourcesync.Datetime // the time by which the entries are sorted; may be absent
 	path        resourcesync.Key      // the key of the entry's path in a package; "" if the entry has no path
-	bitstream   resourcesync.Key      // the key of the entry's digests and length; "" unless it has both
+	bitstream   resourcesync.Key      // the key of the entry's digests and length; "" if the entry lacks one of the two
 	line        int
 	part        string
 }
 
-// arrangement records how the order of entries was changed.
 type arrangement uint8
 
 const (
@@ -46,56 +45,54 @@ const (
 	sorted
 )
 
-// arrange sorts encoded entries by time. It reverses a list that has the newest entry
-// first, and sorts any other list stably. An entry without a time stays after the entry
-// that preceded it.
-func arrange(pieces []piece) arrangement {
-	if forward(pieces) {
+// sortByTime reverses a list that has the newest entry first, and sorts any other list stably.
+// An entry without a time stays after the entry that preceded it.
+func sortByTime(entries []encodedEntry) arrangement {
+	if oldestFirst(entries) {
 		return kept
 	}
-	slices.Reverse(pieces)
-	if forward(pieces) {
+	slices.Reverse(entries)
+	if oldestFirst(entries) {
 		return reversed
 	}
-	slices.Reverse(pieces)
-	for i := 1; i < len(pieces); i++ {
-		if pieces[i].when.IsZero() {
-			pieces[i].when = pieces[i-1].when
+	slices.Reverse(entries)
+	for i := 1; i < len(entries); i++ {
+		if entries[i].when.IsZero() {
+			entries[i].when = entries[i-1].when
 		}
 	}
-	slices.SortStableFunc(pieces, func(a, b piece) int { return compare(a.when, b.when) })
+	slices.SortStableFunc(entries, func(a, b encodedEntry) int { return compare(a.when, b.when) })
 	return sorted
 }
 
-// forward reports whether the entries are in the order that the standard requires: no
-// time is before the previous one.
-func forward(pieces []piece) bool {
+// oldestFirst reports whether the entries are in the order that the standard requires.
+func oldestFirst(entries []encodedEntry) bool {
 	var last resourcesync.Datetime
-	for i := range pieces {
-		if pieces[i].when.IsZero() {
+	for i := range entries {
+		if entries[i].when.IsZero() {
 			continue
 		}
-		if pieces[i].when.Before(last) {
+		if entries[i].when.Before(last) {
 			return false
 		}
-		last = pieces[i].when
+		last = entries[i].when
 	}
 	return true
 }
 
-// clashes returns the indexes of entries that must be left out, because a later entry has
-// the same path and another bitstream. A package has only one bitstream per path (1.1
+// replacedEntries returns the indexes of entries that must be left out, because a later entry
+// has the same path and another bitstream. A package has only one bitstream per path (1.1
 // §13.2).
-func clashes(pieces []piece) []int {
+func replacedEntries(entries []encodedEntry) []int {
 	var out []int
 	holders := map[resourcesync.Key][]int{}
-	for i := range pieces {
-		p := &pieces[i]
+	for i := range entries {
+		p := &entries[i]
 		if p.path == "" {
 			continue
 		}
 		before := holders[p.path]
-		if len(before) > 0 && (p.bitstream == "" || p.bitstream != pieces[before[0]].bitstream) {
+		if len(before) > 0 && (p.bitstream == "" || p.bitstream != entries[before[0]].bitstream) {
 			out = append(out, before...)
 			before = nil
 		}

@@ -25,19 +25,19 @@ func datetime(t fataler, s string) resourcesync.Datetime {
 	return d
 }
 
-// piecesOf makes one piece of each time, with its number as start.
-func piecesOf(t fataler, times []string) []piece {
+// entriesAt makes one entry of each time, with its number as start.
+func entriesAt(t fataler, times []string) []encodedEntry {
 	t.Helper()
-	var out []piece
+	var out []encodedEntry
 	for i, s := range times {
-		out = append(out, piece{start: int64(i), when: datetime(t, s)})
+		out = append(out, encodedEntry{start: int64(i), when: datetime(t, s)})
 	}
 	return out
 }
 
-func numbers(pieces []piece) []int64 {
+func numbers(entries []encodedEntry) []int64 {
 	var out []int64
-	for _, p := range pieces {
+	for _, p := range entries {
 		out = append(out, p.start)
 	}
 	return out
@@ -62,8 +62,8 @@ func TestArrange(t *testing.T) {
 		{"nothing", nil, kept, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := piecesOf(t, c.times)
-			how := arrange(p)
+			p := entriesAt(t, c.times)
+			how := sortByTime(p)
 			if diff := cmp.Diff(numbers(p), c.order); diff != "" || how != c.how {
 				t.Errorf("got %v %v, want %v %v", how, numbers(p), c.how, c.order)
 			}
@@ -73,13 +73,13 @@ func TestArrange(t *testing.T) {
 
 func TestArrangedPiecesAreInOrderAndAllThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := piecesOf(t, rapid.SliceOf(rapid.SampledFrom(someTimes)).Draw(t, "times"))
+		p := entriesAt(t, rapid.SliceOf(rapid.SampledFrom(someTimes)).Draw(t, "times"))
 		before := slices.Clone(p)
-		how := arrange(p)
-		if !forward(p) {
+		how := sortByTime(p)
+		if !oldestFirst(p) {
 			t.Fatalf("not in order: %v", p)
 		}
-		if again := slices.Clone(p); arrange(again) != kept {
+		if again := slices.Clone(p); sortByTime(again) != kept {
 			t.Fatalf("arranged for the second time: %v", p)
 		}
 		if how == kept && !slices.Equal(p, before) {
@@ -116,19 +116,19 @@ func TestClashes(t *testing.T) {
 	a, b, x, y := resourcesync.KeyOf("a"), resourcesync.KeyOf("b"), resourcesync.KeyOf("x"), resourcesync.KeyOf("y")
 	var none resourcesync.Key
 	for _, c := range []struct {
-		name   string
-		pieces []piece
-		want   []int
+		name    string
+		entries []encodedEntry
+		want    []int
 	}{
-		{"paths of their own", []piece{{path: a}, {path: b}, {}, {}}, nil},
-		{"the same bitstream", []piece{{path: a, bitstream: x}, {path: a, bitstream: x}}, nil},
-		{"another bitstream", []piece{{path: a, bitstream: x}, {path: a, bitstream: y}}, []int{0}},
-		{"nothing stated", []piece{{path: a, bitstream: none}, {path: a, bitstream: none}}, []int{0}},
-		{"twice the same, then another", []piece{{path: a, bitstream: x}, {path: a, bitstream: x}, {path: b}, {path: a, bitstream: y}}, []int{0, 1}},
-		{"one inside of the other", []piece{{path: a}, {path: b}, {path: b}, {path: a}}, []int{0, 1}},
-		{"one, another, the one again", []piece{{path: a, bitstream: x}, {path: a, bitstream: y}, {path: a, bitstream: x}}, []int{0, 1}},
+		{"paths of their own", []encodedEntry{{path: a}, {path: b}, {}, {}}, nil},
+		{"the same bitstream", []encodedEntry{{path: a, bitstream: x}, {path: a, bitstream: x}}, nil},
+		{"another bitstream", []encodedEntry{{path: a, bitstream: x}, {path: a, bitstream: y}}, []int{0}},
+		{"nothing stated", []encodedEntry{{path: a, bitstream: none}, {path: a, bitstream: none}}, []int{0}},
+		{"twice the same, then another", []encodedEntry{{path: a, bitstream: x}, {path: a, bitstream: x}, {path: b}, {path: a, bitstream: y}}, []int{0, 1}},
+		{"one inside of the other", []encodedEntry{{path: a}, {path: b}, {path: b}, {path: a}}, []int{0, 1}},
+		{"one, another, the one again", []encodedEntry{{path: a, bitstream: x}, {path: a, bitstream: y}, {path: a, bitstream: x}}, []int{0, 1}},
 	} {
-		if got := clashes(c.pieces); !slices.Equal(got, c.want) {
+		if got := replacedEntries(c.entries); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 type item struct {
 	Entry resourcesync.Entry
-	Part  string // path of the part that contains the entry; "" for the document itself
+	Part  string // path of the part of a divided manifest that contains the entry; "" for the document itself
 }
 
 type document struct {
@@ -24,32 +24,31 @@ type document struct {
 	items  *spool.Log[item]
 	bad    int // number of entries that could not be read
 
-	// The following facts about all entries are needed before the first entry is
-	// written.
+	// Facts about all entries, which are needed before the first entry is written.
 	withDatetime, withLastMod, withCapability int64
-	capability                                resourcesync.Capability // capability of the last entry that has one
+	capability                                resourcesync.Capability // capability of the last entry that has a capability
 	differ                                    bool                    // whether entries have different capabilities
-	beyond                                    bool                    // whether an entry has an attribute that Resource Lists do not have
+	beyond                                    bool                    // whether an entry has an attribute that entries of a Resource List must not have
 	latestLastMod, earliestFrom               resourcesync.Datetime
 	earliestDatetime                          resourcesync.Datetime
 	earliestUndated                           resourcesync.Datetime // the earliest lastmod of the entries without datetime
 }
 
-// Close releases the temporary file.
+// Close removes the temporary file that holds the entries.
 func (d *document) Close() error { return d.items.Close() }
 
 func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, error) {
 	d, err := c.read(ctx, r, "")
-	if err != nil || !d.nested() {
+	if err != nil || !d.dividesManifest() {
 		return d, err
 	}
-	whole, err := c.merge(ctx, d)
+	whole, err := c.mergeParts(ctx, d)
 	return whole, errors.Join(err, d.Close())
 }
 
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
 	d := &document{items: spool.NewLog[item](c.o.Temp)}
-	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
+	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.reportNote(part, n) }))
 	for e, err := range dec.Entries() {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -74,7 +73,6 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add stores an entry of the document, and updates the facts about all entries.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -100,8 +98,7 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier returns the earlier of two times. If only one of them is present, it returns that
-// time.
+// earlier ignores a time that is absent.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -109,9 +106,9 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note adds a note of the Decoder to the report, unless the conversion reports a decision
-// of its own about the same value.
-func (c *converter) note(part string, n resourcesync.Note) {
+// reportNote reports a note of the Decoder as a decision, unless the conversion reports a
+// decision of its own about the same value.
+func (c *converter) reportNote(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
@@ -122,8 +119,8 @@ func (c *converter) note(part string, n resourcesync.Note) {
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
 }
 
-// decidedHere has the quirks for which the Decoder returns the value as it was written,
-// and the conversion decides and reports how to write it.
+// decidedHere lists the quirks for which the Decoder returns the value as it stands in the
+// document. The conversion decides how the value is written, and reports that decision.
 var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
@@ -153,40 +150,38 @@ func (c *converter) unreadable(part string, err error) error {
 	}
 }
 
-// isManifest reports whether documents of a capability list the content of a package.
 func isManifest(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
 }
 
-// nested reports whether the document is an index that divides a manifest into several
-// documents. In 1.1 a manifest is always a single document (§11.2).
-func (d *document) nested() bool {
+// dividesManifest reports whether the document is an index whose entries are the parts of a
+// manifest. In 1.1 a manifest is always a single document (§11.2).
+func (d *document) dividesManifest() bool {
 	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
 }
 
-// maxDepth is the largest number of levels of indexes of a manifest.
+// maxDepth limits how deep the indexes of a manifest are nested.
 const maxDepth = 4
 
-// merge reads all parts of a divided manifest into one document.
-func (c *converter) merge(ctx context.Context, index *document) (*document, error) {
+func (c *converter) mergeParts(ctx context.Context, index *document) (*document, error) {
 	if c.o.Open == nil {
 		return nil, c.refuse(ruleRoot(index), "unpack the package, and give the path of the manifest in its root", "the manifest is divided into several documents, which must be read from its package")
 	}
 	c.decide(Decision{Rule: ruleRoot(index), Level: Warning, Text: "a manifest that is divided into several documents; written as one"})
-	whole := &document{items: spool.NewLog[item](c.o.Temp), header: index.header}
-	whole.header.Root = resourcesync.URLSet
+	merged := &document{items: spool.NewLog[item](c.o.Temp), header: index.header}
+	merged.header.Root = resourcesync.URLSet
 	seen := map[string]bool{path.Base(strings.ReplaceAll(c.o.Name, `\`, "/")): true}
-	if err := c.addParts(ctx, whole, index, "", 1, seen); err != nil {
-		return nil, errors.Join(err, whole.Close())
+	if err := c.addParts(ctx, merged, index, "", 1, seen); err != nil {
+		return nil, errors.Join(err, merged.Close())
 	}
-	return whole, nil
+	return merged, nil
 }
 
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
-// addParts adds the entries of all parts that an index lists to the document whole. The
+// addParts adds the entries of all parts that an index lists to the merged document. The
 // paths of the parts are relative to indexPath.
-func (c *converter) addParts(ctx context.Context, whole, index *document, indexPath string, depth int, seen map[string]bool) error {
+func (c *converter) addParts(ctx context.Context, merged, index *document, indexPath string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {
 		return c.refuse(rule, "", "%d entries of the index of the manifest can't be read", index.bad)
@@ -207,19 +202,19 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, indexP
 			return &RefusedError{Name: c.o.Name, Line: it.Entry.Line, Rule: rule, Msg: why}
 		}
 		seen[name] = true
-		if err := c.addPart(ctx, whole, name, depth, seen); err != nil {
+		if err := c.addPart(ctx, merged, name, depth, seen); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addPart adds the entries of one part to the document whole. The part may itself be an
+// addPart adds the entries of one part to the merged document. The part may itself be an
 // index of further parts.
-func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
+func (c *converter) addPart(ctx context.Context, merged *document, name string, depth int, seen map[string]bool) (err error) {
 	f, err := c.o.Open(name)
 	if err != nil {
-		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Hint: "check that the package is complete and that FILE is in its root", Err: err}
+		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(merged), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Hint: "check that the package is complete and that FILE is in its root", Err: err}
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	part, err := c.read(ctx, f, name)
@@ -227,18 +222,18 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 		return err
 	}
 	defer func() { err = errors.Join(err, part.Close()) }()
-	if part.header.Capability != whole.header.Capability {
-		return c.refuse(ruleRoot(whole), "", "part %q has the capability %q; expected %q", name, part.header.Capability, whole.header.Capability)
+	if part.header.Capability != merged.header.Capability {
+		return c.refuse(ruleRoot(merged), "", "part %q has the capability %q; expected %q", name, part.header.Capability, merged.header.Capability)
 	}
-	if part.nested() {
-		return c.addParts(ctx, whole, part, name, depth+1, seen)
+	if part.dividesManifest() {
+		return c.addParts(ctx, merged, part, name, depth+1, seen)
 	}
 	for it, err := range part.items.All() {
-		if err == nil && whole.items.Len() >= resourcesync.MaxEntries {
+		if err == nil && merged.items.Len() >= resourcesync.MaxEntries {
 			err = c.refuse("limit-50000-items", "", "the parts of the manifest have more than %d entries in total; 1.1 allows only one manifest per package", resourcesync.MaxEntries)
 		}
 		if err == nil {
-			err = whole.add(it)
+			err = merged.add(it)
 		}
 		if err != nil {
 			return err
@@ -262,8 +257,8 @@ func partName(e *resourcesync.Entry, index string) (name, why string) {
 			name = path.Join(path.Dir(index), rel)
 		}
 	}
-	if !inPackage(name) {
-		return "", fmt.Sprintf("%q is not the path of a part in the package; expected a path or a relative loc", e.Loc)
+	if !validPath(name) {
+		return "", fmt.Sprintf("%q is not the path of a part in the package; expected the attribute \"path\" or a relative loc", e.Loc)
 	}
 	return name, ""
 }

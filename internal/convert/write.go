@@ -12,43 +12,42 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result. First it encodes the entries in the order in which they were
-// read, to find the position of each one. Then it copies them sorted by time.
+// write first encodes the entries to a temporary file, in the order in which they were read.
+// Then it copies the encoded entries, sorted by time, to the result.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
-	head, tail, err := c.frame()
+	head, tail, err := c.encodeFrame()
 	if err != nil {
 		return err
 	}
 	unordered := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, unordered.Close()) }()
-	pieces, err := c.encode(ctx, d, unordered, int64(len(head)))
+	entries, err := c.encode(ctx, d, unordered, int64(len(head)))
 	if err != nil {
 		return err
 	}
-	pieces = c.order(pieces)
+	entries = c.order(entries)
 	result := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, result.Close()) }()
-	if err := c.assemble(ctx, head, unordered, pieces, tail, result); err != nil {
+	if err := c.assemble(ctx, head, unordered, entries, tail, result); err != nil {
 		return err
 	}
-	if err := c.prove(ctx, result.Reader(), len(pieces)); err != nil {
+	if err := c.verify(ctx, result.Reader(), len(entries)); err != nil {
 		return err
 	}
-	c.report.Entries = int64(len(pieces))
+	c.report.Entries = int64(len(entries))
 	if c.report.Bytes, err = io.Copy(out, result.Reader()); err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}
 	return nil
 }
 
-// encode writes a document with every usable entry to a temporary file. It returns the
-// position of each entry in this file; the first entry is at the given offset.
-func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]piece, error) {
+// encode writes a document with every usable entry to w. Its header has offset bytes.
+func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]encodedEntry, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
 		return nil, err
 	}
-	var pieces []piece
+	var entries []encodedEntry
 	for it, err := range d.items.All() {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -57,7 +56,7 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 			return nil, err
 		}
 		loc := it.Entry.Loc
-		if rule, why := c.mend(&it); why != "" {
+		if rule, why := c.convertEntry(&it); why != "" {
 			c.leaveOut(it.Part, it.Entry.Line, rule, loc, why)
 			continue
 		}
@@ -73,12 +72,12 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 		case err != nil:
 			return nil, err
 		}
-		p := c.pieceOf(&it)
+		p := c.encodedEntryOf(&it)
 		p.start, p.size = offset, enc.Bytes()-before
 		offset += p.size
-		pieces = append(pieces, p)
+		entries = append(entries, p)
 	}
-	return pieces, enc.Close()
+	return entries, enc.Close()
 }
 
 func shortly(e *resourcesync.EncodeError) string {
@@ -96,11 +95,9 @@ func (c *converter) tooLarge(d *document, written int) error {
 	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes after %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf returns the values of an entry that decide about its position in the result, and
-// about clashes of paths.
-func (c *converter) pieceOf(it *item) piece {
+func (c *converter) encodedEntryOf(it *item) encodedEntry {
 	e := &it.Entry
-	p := piece{line: e.Line, part: it.Part}
+	p := encodedEntry{line: e.Line, part: it.Part}
 	switch {
 	case c.nature.changes:
 		p.when = e.Datetime
@@ -118,25 +115,24 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts the encoded entries by time. It leaves out an entry if a later entry uses the
-// same path for another bitstream.
-func (c *converter) order(pieces []piece) []piece {
+// order sorts the encoded entries by time, and leaves out those that a later entry replaces.
+func (c *converter) order(entries []encodedEntry) []encodedEntry {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {
 		rule += "-datetime"
 	}
-	switch arrange(pieces) {
+	switch sortByTime(entries) {
 	case reversed:
-		c.noteDocument(rule, "newest first; written oldest first")
+		c.noteDocument(rule, "entries with the newest first; written oldest first")
 	case sorted:
-		c.noteDocument(rule, "not in order of time; written oldest first")
+		c.noteDocument(rule, "entries not in order of time; written oldest first")
 	}
-	gone := clashes(pieces)
+	gone := replacedEntries(entries)
 	if len(gone) == 0 {
-		return pieces
+		return entries
 	}
-	out := pieces[:0]
-	for i, p := range pieces {
+	out := entries[:0]
+	for i, p := range entries {
 		if len(gone) > 0 && gone[0] == i {
 			gone = gone[1:]
 			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry uses the same path for another bitstream")
@@ -147,9 +143,8 @@ func (c *converter) order(pieces []piece) []piece {
 	return out
 }
 
-// frame encodes the result without entries. It returns the bytes before the entries and the
-// bytes after them.
-func (c *converter) frame() (head, tail []byte, err error) {
+// encodeFrame returns the bytes of the result before its entries and those after them.
+func (c *converter) encodeFrame() (head, tail []byte, err error) {
 	var empty bytes.Buffer
 	enc, err := resourcesync.NewEncoder(&empty, c.header)
 	var bad *resourcesync.EncodeError
@@ -166,9 +161,9 @@ func (c *converter) frame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble writes the result: the bytes before the entries, the entries in the order of
-// pieces, whose bytes it reads from unordered, and the bytes after them.
-func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, pieces []piece, tail []byte, out io.Writer) error {
+// assemble writes the result. It reads the encoded entries, in their new order, from the
+// temporary file in which they are unordered.
+func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, entries []encodedEntry, tail []byte, out io.Writer) error {
 	w := out
 	if c.o.Gzip {
 		w = gzip.NewWriter(out) // the gzip header has no name and time, so the same document always gives the same bytes
@@ -177,7 +172,7 @@ func (c *converter) assemble(ctx context.Context, head []byte, unordered io.Read
 		return err
 	}
 	var buf []byte
-	for _, p := range pieces {
+	for _, p := range entries {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -201,8 +196,8 @@ func (c *converter) assemble(ctx context.Context, head []byte, unordered io.Read
 	return nil
 }
 
-// prove reads the result with a strict Decoder, so that no invalid result is written.
-func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
+// verify reads the result with a strict Decoder, so that no invalid document is written.
+func (c *converter) verify(ctx context.Context, r io.Reader, entries int) error {
 	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
 	n := 0
 	for _, err := range dec.Entries() {

@@ -24,7 +24,7 @@ func isJSON(mediaType string) bool {
 const maxWork = 1 << 30
 
 // maxMade is the largest document, in bytes, for which a JSON Patch is made. Both
-// versions are decoded in memory, which takes ten times their length.
+// versions are decoded in memory, which takes ten times their lengths.
 const maxMade = 4 << 20
 
 func makeJSON(before, after []byte) []byte {
@@ -52,8 +52,8 @@ type operation struct {
 	Value *any    `json:"value,omitempty"`
 }
 
-// encodeOperations encodes a JSON Patch without escaping the characters < > &, because
-// the values become part of the document.
+// encodeOperations does not escape the characters < > &, because the values of a JSON Patch
+// become part of the document.
 func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	written := make([]operation, len(ops))
 	for i := range ops {
@@ -79,8 +79,8 @@ func decodeExact(text []byte, v any) error {
 	return d.Decode(v)
 }
 
-// applyJSON applies a JSON Patch. It checks the limits before it begins, since applying
-// cannot be interrupted.
+// applyJSON checks the limits before it applies the patch, since applying cannot be
+// interrupted.
 func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 	for _, text := range [][]byte{before, patch} {
 		if err := checkDepth(text); err != nil {

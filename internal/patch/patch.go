@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of kind k that turns the old version into exactly the new version. It
-// returns nil if no such patch is possible.
+// Make returns a patch of the given kind that turns the old version into exactly the new
+// version. It returns nil if no such patch is possible.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
 		return nil, nil
@@ -67,11 +67,11 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 	return best, patch, nil
 }
 
-// Apply applies a patch to the old version and returns the result in a new slice. limit
-// is the largest length of the result in bytes, at most MaxBytes; 0 means ten times the
+// Apply applies a patch to the old version and returns the result in a new slice. The
+// result may have limit bytes, but not more than MaxBytes; a limit of 0 means ten times the
 // length of the old version. Apply returns ErrBase if the patch states that it is for
 // other bytes, ErrBounds if a limit is exceeded, or the reason why the patch cannot be
-// applied. Only the digest of the result shows whether it is the new version.
+// applied. Only the digest of the result shows whether the result is the new version.
 func Apply(ctx context.Context, k Kind, before, patch []byte, limit int64) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {
 		return nil, fmt.Errorf("%w: expected a version and a patch of at most %d bytes each", ErrBounds, MaxBytes)

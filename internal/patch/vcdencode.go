@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// madeWindow is the number of bytes of the new version that are encoded in one window
-	// of a patch.
+	// madeWindow is the length in bytes of the part of the new version that one window of a
+	// patch describes.
 	madeWindow = 4 << 20
-	// The old version is divided into blocks. minBlock is their smallest length in bytes,
-	// and maxBlocks their largest number. The index takes 8 to 16 bytes for each block,
-	// so at most 32 MiB.
+	// The old version is divided into blocks. minBlock is the smallest length of a block in
+	// bytes, and maxBlocks is the largest number of blocks. The index takes 8 to 16 bytes
+	// for each block, so at most 32 MiB.
 	minBlock  = 32
 	maxBlocks = 2 << 20
 	// MaxVCDIFF is the maximum length, in bytes, of the versions for which VCDIFF patches
@@ -29,7 +29,7 @@ var ErrUnpaid = errors.New("the patch exceeds the allowed length")
 
 // MakeVCDIFF writes a VCDIFF patch (RFC 3284) that turns the old version into the new
 // one. It reads the old version, which has length bytes, from base, and the new version
-// from after. It returns the length of the patch. If this length would exceed limit, it
+// from target. It returns the length of the patch. If this length would exceed limit, it
 // stops and returns ErrUnpaid. The patch has the default code table, no secondary
 // compression and no extension. Memory is bounded: 32 MiB for an index of the old
 // version, 4 MiB for a window of the new one, and the instructions for that window.
@@ -37,12 +37,12 @@ var ErrUnpaid = errors.New("the patch exceeds the allowed length")
 // The old version is divided into blocks of at least 32 bytes, whose hashes are indexed.
 // A rolling hash finds equal blocks anywhere in the new version. Each match is verified
 // and extended in both directions.
-func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Reader, patch io.Writer, limit int64) (made int64, err error) {
+func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, target io.Reader, patch io.Writer, limit int64) (made int64, err error) {
 	if length > MaxVCDIFF {
 		return 0, fmt.Errorf("%w: expected an old version of at most %d bytes", ErrBounds, int64(MaxVCDIFF))
 	}
 	e := &vcdEncoder{base: pages{r: base, length: length}}
-	if err := e.index(ctx); err != nil {
+	if err := e.indexBlocks(ctx); err != nil {
 		return 0, fmt.Errorf("reading the old version: %w", err)
 	}
 	window := make([]byte, madeWindow)
@@ -59,7 +59,7 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 		if err := ctx.Err(); err != nil {
 			return made, err
 		}
-		n, err = io.ReadFull(after, window)
+		n, err = io.ReadFull(target, window)
 		if n == 0 && errors.Is(err, io.EOF) {
 			return made, nil
 		}
@@ -76,8 +76,8 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 type vcdEncoder struct {
 	base   pages
 	block  int      // length of a block in bytes
-	last   uint64   // the factor by which a byte was multiplied in the rolling hash when it leaves the block
-	shift  int      // number of bits by which a hash is shifted to get its index in table
+	power  uint64   // factor to the power of block; removes the byte before the block from the rolling hash
+	shift  int      // number of bits by which a hash is shifted right to get the index in table
 	table  []uint64 // the hash table: each element contains the upper half of a hash, and 1 plus the number of the block with that hash; a free element is 0
 	pieces []piece  // the instructions for the window that is being encoded
 }
@@ -85,7 +85,7 @@ type vcdEncoder struct {
 // piece is the encoding of a part of a window: some bytes to add, followed by some bytes to
 // copy from the old version.
 type piece struct {
-	add  int // number of bytes to add, beginning at the end of the previous piece
+	add  int // number of bytes to add, which follow those of the previous piece
 	from int64
 	size int
 }
@@ -97,16 +97,16 @@ const (
 	mixer  = 0xd6e8feb86659fd93
 )
 
-// index indexes the hashes of the blocks of the old version. For several equal blocks it
-// stores the first one.
-func (e *vcdEncoder) index(ctx context.Context) error {
+// indexBlocks indexes the hashes of the blocks of the old version. It stores only the first of
+// several equal blocks.
+func (e *vcdEncoder) indexBlocks(ctx context.Context) error {
 	e.block = minBlock
 	for e.base.length/int64(e.block) >= maxBlocks {
 		e.block *= 2
 	}
-	e.last = 1
+	e.power = 1
 	for range e.block {
-		e.last *= factor
+		e.power *= factor
 	}
 	blocks := e.base.length / int64(e.block)
 	width := bits.Len64(uint64(2*blocks) | 1)
@@ -135,8 +135,8 @@ func (e *vcdEncoder) hash(block []byte) (h uint64) {
 	return h
 }
 
-// find returns the index in the hash table at which a hash is or would be stored, and whether
-// it is stored.
+// find returns the index in the hash table at which the hash is stored. If it is not stored, find
+// returns the index for storing it, and false.
 func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
 		if e.table[at]>>32 == h>>32 {
@@ -147,7 +147,7 @@ func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 }
 
 func (e *vcdEncoder) encodeWindow(target []byte) ([]byte, error) {
-	if err := e.match(target); err != nil {
+	if err := e.setPieces(target); err != nil {
 		return nil, err
 	}
 	low, high := int64(0), int64(0) // the bounds of the segment of the old version from which the window copies bytes
@@ -171,7 +171,7 @@ func (e *vcdEncoder) encodeWindow(target []byte) ([]byte, error) {
 		}
 		if p.size > 0 {
 			var mode byte
-			addresses, mode = cache.append(addresses, p.from-low, high-low+int64(at))
+			addresses, mode = cache.appendAddress(addresses, p.from-low, high-low+int64(at))
 			instructions = appendCopy(instructions, p.size, mode)
 			at += p.size
 		}
@@ -190,11 +190,9 @@ func (e *vcdEncoder) encodeWindow(target []byte) ([]byte, error) {
 	return bytes.Join([][]byte{text, delta, data, instructions, addresses}, nil), nil
 }
 
-// match finds the instructions for a window of the new version, and stores them in
-// e.pieces.
-func (e *vcdEncoder) match(target []byte) error {
+func (e *vcdEncoder) setPieces(target []byte) error {
 	e.pieces = e.pieces[:0]
-	begin, end := 0, e.block // the beginning of the bytes that have no instruction yet, and the end of the block whose hash is compared
+	begin, end := 0, e.block // begin: start of the bytes that have no instruction yet; end: end of the block whose hash is looked up
 	if end > len(target) {
 		e.pieces = append(e.pieces, piece{add: len(target)})
 		return nil
@@ -219,7 +217,7 @@ func (e *vcdEncoder) match(target []byte) error {
 		if end == len(target) {
 			break
 		}
-		h = h*factor + uint64(target[end]) + 1 - e.last*(uint64(target[end-e.block])+1)
+		h = h*factor + uint64(target[end]) + 1 - e.power*(uint64(target[end-e.block])+1)
 	}
 	if begin < len(target) {
 		e.pieces = append(e.pieces, piece{add: len(target) - begin})
@@ -231,7 +229,7 @@ func (e *vcdEncoder) match(target []byte) error {
 // equal. It returns an instruction that first adds the bytes of the window from begin to
 // the first equal byte, and then copies the equal bytes.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
-	size, err := e.base.equal(target[at:], from)
+	size, err := e.base.countEqual(target[at:], from)
 	if err != nil || size == 0 {
 		return piece{}, err
 	}
@@ -273,9 +271,8 @@ func appendCopy(text []byte, size int, mode byte) []byte {
 	return appendInt(append(text, code), int64(size))
 }
 
-// append appends an address in the mode that takes the fewest bytes, and returns the
-// mode.
-func (c *addressCache) append(text []byte, address, here int64) ([]byte, byte) {
+// appendAddress chooses and returns the mode that takes the fewest bytes.
+func (c *addressCache) appendAddress(text []byte, address, here int64) ([]byte, byte) {
 	defer c.update(address)
 	if at := address % int64(len(c.same)); c.same[at] == address {
 		return append(text, byte(at%256)), firstSame + byte(at/256)
@@ -297,36 +294,36 @@ const (
 	pageCount = 256
 )
 
-// pages reads an old version at any offset. It caches the pages that it read last.
+// pages reads an old version at any offset, and caches pageCount pages.
 type pages struct {
 	r      io.ReaderAt
 	length int64
-	kept   [pageCount]struct {
-		number int64 // the number of the page plus 1; 0 if there is no page
+	cached [pageCount]struct {
+		number int64 // number of the cached page plus 1; 0 if no page is cached
 		text   []byte
 	}
 }
 
-// page returns the bytes from an offset to the end of the page that contains it. At the
-// end of the version it returns no bytes.
+// page returns the bytes from an offset to the end of the page that contains the offset. At
+// the end of the version it returns no bytes.
 func (p *pages) page(at int64) ([]byte, error) {
 	if at >= p.length {
 		return nil, nil
 	}
 	number := at / pageSize
-	kept := &p.kept[number%pageCount]
-	if kept.number != number+1 {
+	cached := &p.cached[number%pageCount]
+	if cached.number != number+1 {
 		begin := number * pageSize
-		if kept.text == nil {
-			kept.text = make([]byte, pageSize)
+		if cached.text == nil {
+			cached.text = make([]byte, pageSize)
 		}
-		kept.number, kept.text = 0, kept.text[:min(pageSize, p.length-begin)]
-		if n, err := p.r.ReadAt(kept.text, begin); n < len(kept.text) {
+		cached.number, cached.text = 0, cached.text[:min(pageSize, p.length-begin)]
+		if n, err := p.r.ReadAt(cached.text, begin); n < len(cached.text) {
 			return nil, err
 		}
-		kept.number = number + 1
+		cached.number = number + 1
 	}
-	return kept.text[at%pageSize:], nil
+	return cached.text[at%pageSize:], nil
 }
 
 func (p *pages) byteAt(at int64) (byte, error) {
@@ -337,9 +334,9 @@ func (p *pages) byteAt(at int64) (byte, error) {
 	return text[0], nil
 }
 
-// equal compares a text with the version from an offset on. It returns the number of
-// bytes at the beginning that are equal.
-func (p *pages) equal(text []byte, at int64) (n int, err error) {
+// countEqual returns how many bytes at the start of a text equal those of the version at an
+// offset.
+func (p *pages) countEqual(text []byte, at int64) (n int, err error) {
 	for n < len(text) {
 		page, err := p.page(at + int64(n))
 		if err != nil || len(page) == 0 {

@@ -48,7 +48,7 @@ const (
 type instruction struct {
 	op   opcode
 	size int
-	mode byte // the mode of the address, only for a copy instruction
+	mode byte // mode of the address in a copy instruction
 }
 
 // codeTable is the default code table (RFC 3284 §5.6).
@@ -87,10 +87,10 @@ func defaultTable() (table [256][2]instruction) {
 	return table
 }
 
-// The modes in which the address of a copy instruction is encoded (RFC 3284 §5.3): as the
-// address itself (modeSelf), as its distance back from the current position (modeHere), as its
-// distance from a recent address (from firstNear on), or as a repeated address (from firstSame
-// on).
+// The modes in which the address of a copy instruction is encoded (RFC 3284 §5.3). modeSelf is
+// the address itself, and modeHere is the distance back from the current position. The modes
+// from firstNear on are distances from recent addresses, and those from firstSame on repeat
+// earlier addresses.
 const (
 	modeSelf     = 0
 	modeHere     = 1
@@ -116,8 +116,8 @@ func (c *addressCache) update(address int64) {
 
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
-// unexpectedEnd returns errVCD for an error that says that the patch ends too early, and any
-// other error unchanged.
+// unexpectedEnd converts io.EOF and io.ErrUnexpectedEOF to errVCD. It returns other errors
+// unchanged.
 func unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the patch ends too early", errVCD)
@@ -155,15 +155,15 @@ type vcdDecoder struct {
 }
 
 // ApplyVCDIFF applies a VCDIFF patch (RFC 3284) to the old version base, which has length
-// bytes. It writes the new version to after and returns its length. It reads only the parts
+// bytes. It writes the new version to out and returns its length. It reads only the parts
 // of base that the patch copies, and holds one window of at most 16 MiB and its
 // instructions in memory. It returns ErrBounds if the new version would exceed limit bytes,
 // and an error for custom code tables, secondary compression and copies from earlier
 // windows. It verifies the Adler-32 checksums that xdelta3 adds to windows. After an error
 // the written bytes must not be used.
-func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.Reader, after io.Writer, limit int64) (made int64, err error) {
+func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.Reader, out io.Writer, limit int64) (made int64, err error) {
 	d := &vcdDecoder{ctx: ctx, base: base, length: length, patch: bufio.NewReader(patch), limit: limit}
-	if err := d.header(); err != nil {
+	if err := d.readHeader(); err != nil {
 		return 0, err
 	}
 	for {
@@ -180,7 +180,7 @@ func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.R
 		if err != nil {
 			return made, err
 		}
-		n, err := after.Write(d.window.target)
+		n, err := out.Write(d.window.target)
 		made += int64(n)
 		if err != nil {
 			return made, err
@@ -188,7 +188,7 @@ func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.R
 	}
 }
 
-func (d *vcdDecoder) header() error {
+func (d *vcdDecoder) readHeader() error {
 	head := make([]byte, len(vcdMagic)+1)
 	if _, err := io.ReadFull(d.patch, head); err != nil {
 		return unexpectedEnd(err)
@@ -218,7 +218,7 @@ func (d *vcdDecoder) header() error {
 	return unexpectedEnd(err)
 }
 
-// readWindow decodes a window (RFC 3284 §4.2, §4.3) into d.window.
+// readWindow decodes a window (RFC 3284 §4.2, §4.3).
 func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	w := &d.window
 	*w = vcdWindow{ctx: d.ctx, base: d.base, target: w.target[:0]}
@@ -235,7 +235,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 		if at > d.length || w.segment > d.length-at {
 			return fmt.Errorf("%w: the patch copies bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
 		}
-		w.at = at
+		w.offset = at
 	}
 	var length int64
 	if err := readInts(d.patch, &length); err != nil {
@@ -249,7 +249,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	if encoded.n != length {
 		return fmt.Errorf("%w: a window has %d bytes, its header says %d", errVCD, encoded.n, length)
 	}
-	if err := w.run(); err != nil {
+	if err := w.decode(); err != nil {
 		return err
 	}
 	if indicator&vcdAdler32 != 0 && adler32.Checksum(w.target) != checksum {
@@ -300,8 +300,8 @@ func (d *vcdDecoder) readDelta(r *countingReader, indicator byte, limit int64) (
 	return checksum, nil
 }
 
-func readInts(r io.ByteReader, to ...*int64) (err error) {
-	for _, n := range to {
+func readInts(r io.ByteReader, numbers ...*int64) (err error) {
+	for _, n := range numbers {
 		if *n, err = readInt(r); err != nil {
 			return err
 		}
@@ -331,14 +331,14 @@ func (c *countingReader) ReadByte() (byte, error) {
 type vcdWindow struct {
 	ctx                           context.Context
 	base                          io.ReaderAt
-	at, segment                   int64 // the offset of the segment in the old version, and its length
-	length                        int64 // the length of the target, which is the part of the new version
+	offset, segment               int64 // offset and length of the segment in the old version
+	length                        int64 // length of the target, the part of the new version that the window describes
 	target                        []byte
 	data, instructions, addresses *bytes.Buffer
 	cache                         addressCache
 }
 
-func (w *vcdWindow) run() error {
+func (w *vcdWindow) decode() error {
 	for n := 0; w.instructions.Len() > 0; n++ {
 		if n%1024 == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
@@ -387,18 +387,18 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 			w.target[n+j] = b
 		}
 	case opCopy:
-		address, err := w.address(i.mode)
+		address, err := w.readAddress(i.mode)
 		if err != nil {
 			return err
 		}
-		return w.copy(address, size)
+		return w.appendCopy(address, size)
 	}
 	return nil
 }
 
-// address reads the address from which a copy instruction copies: an offset into the bytes
-// of the segment, followed by the bytes of the target.
-func (w *vcdWindow) address(mode byte) (address int64, err error) {
+// readAddress reads the address from which a copy instruction copies. An address is an offset
+// in the segment followed by the target.
+func (w *vcdWindow) readAddress(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {
 		b, err := w.addresses.ReadByte()
@@ -424,27 +424,27 @@ func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	return address, nil
 }
 
-// copy appends to the target size bytes that begin at the given address. They may begin in the
-// segment and continue in the target, and may include bytes that this same call appends.
-func (w *vcdWindow) copy(address int64, size int) error {
+// appendCopy appends a copy of the bytes at an address to the target. These bytes may begin in
+// the segment and continue in the target, and may include bytes that this same call appends.
+func (w *vcdWindow) appendCopy(address int64, size int) error {
 	n := len(w.target)
 	w.target = grown(w.target, size)
 	to := w.target[n:]
 	if address < w.segment {
 		part := to[:min(int64(size), w.segment-address)]
-		if got, err := w.base.ReadAt(part, w.at+address); got < len(part) {
+		if got, err := w.base.ReadAt(part, w.offset+address); got < len(part) {
 			return fmt.Errorf("reading the old version: %w", err)
 		}
 		address, to = w.segment, to[len(part):]
 	}
 	from := int(address - w.segment)
-	for len(to) > 0 { // if the copy overlaps itself, each pass copies twice as much
+	for len(to) > 0 { // if the copied bytes overlap the target, each pass copies twice as many bytes as the pass before
 		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
 	}
 	return nil
 }
 
-// grown returns b lengthened by n bytes, whose values the caller sets.
+// grown returns b with n more bytes, whose values the caller must set.
 func grown(b []byte, n int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		bigger := make([]byte, len(b), max(need, min(2*cap(b), maxWindow)))

@@ -17,13 +17,13 @@ var dczMagic = []byte{0x5e, 0x2a, 0x4d, 0x18, 0x20, 0x00, 0x00, 0x00}
 
 const dczHeader = 8 + sha256.Size
 
-// window is the largest window size that the decoder accepts. It is enough for the old
-// and the new version together.
-const window = 2 * MaxBytes
+// maxZstdWindow is the largest window size that the decoder accepts. It is enough for the
+// old and the new version together.
+const maxZstdWindow = 2 * MaxBytes
 
-// makeZstd returns a Zstandard patch. It uses the best level of the encoder, because the
-// other levels do not search all of a large dictionary: with them, the patch has 11 MB if
-// 6 bytes were inserted at the start of 16 MB of random bytes.
+// makeZstd uses the best level of the encoder, because the other levels do not search all of
+// a large dictionary: if 6 bytes were inserted at the start of 16 MB of random bytes, the
+// patch of another level has 11 MB.
 func makeZstd(before, after []byte) ([]byte, error) {
 	size := zstd.MinWindowSize
 	for size < len(before)+len(after) {
@@ -47,7 +47,7 @@ func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, 
 	}
 	dec, err := zstd.NewReader(bytes.NewReader(patch[dczHeader:]), zstd.WithDecoderDictRaw(0, before),
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(4*MaxBytes))
+		zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderMaxMemory(4*MaxBytes))
 	if err != nil {
 		return nil, err
 	}

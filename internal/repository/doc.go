@@ -1,6 +1,6 @@
 // Package repository stores the records of an OAI-PMH repository. A [Store] has the facts
 // about each record in a database in the state directory. The metadata of each record is
-// a file in the published directory.
+// stored as a file in the published directory.
 //
 // [Harvest] brings a Store up to date. It can be interrupted at any moment, because each
 // response is durable before the next request. [Input] publishes the records as the
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Directory has the files of records. It is a directory in the published directory.
+// Directory is the directory for the files of records, in the published directory.
 const Directory = "records"
 
 // maxName is the longest file name in bytes, without extension.
@@ -25,12 +25,12 @@ const maxName = 150
 func PathOf(prefix, identifier string) string {
 	sum := sha256.Sum256([]byte(identifier))
 	digest := hex.EncodeToString(sum[:])
-	name, folds := escape(identifier)
-	if folds || len(name) > maxName {
+	name, hasUpper := escape(identifier)
+	if hasUpper || len(name) > maxName {
 		name = name[:min(len(name), maxName)] + "==" + digest[:16]
 	}
-	dir, folds := escape(prefix)
-	if folds {
+	dir, hasUpper := escape(prefix)
+	if hasUpper {
 		sum := sha256.Sum256([]byte(prefix))
 		dir += "==" + hex.EncodeToString(sum[:4])
 	}
@@ -38,20 +38,20 @@ func PathOf(prefix, identifier string) string {
 }
 
 // escape keeps letters, digits, "-", "." and "_", and writes other bytes as "=" and two
-// hexadecimal digits. If folds is true, the name has upper-case letters, and may clash
-// with another name in a file system that ignores case.
-func escape(text string) (name string, folds bool) {
+// hexadecimal digits. If hasUpper is true, the name may clash with another name in a file
+// system that ignores case.
+func escape(text string) (name string, hasUpper bool) {
 	var b strings.Builder
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0:
 			b.WriteByte(c)
 		case c >= 'A' && c <= 'Z':
-			folds = true
+			hasUpper = true
 			b.WriteByte(c)
 		default:
 			fmt.Fprintf(&b, "=%02x", c)
 		}
 	}
-	return b.String(), folds
+	return b.String(), hasUpper
 }

@@ -25,32 +25,32 @@ import (
 
 // Limits for the links in records.
 const (
-	maxLinks   = 5         // most links of one record that are followed
-	maxItems   = 100       // most files to which one page may lead
-	maxPage    = 512 << 10 // most bytes that are read of one page
+	maxLinks   = 5         // largest number of links that are followed for one record
+	maxItems   = 100       // largest number of files that are taken from one page
+	maxPage    = 512 << 10 // largest number of bytes that are read from one page
 	followAt   = 4         // number of concurrent requests for links of records
 	followSize = 100       // number of records whose links are followed between two commits
 )
 
 // Follower finds the files to which records link. It takes the URLs in elements of the
 // metadata that are called "identifier" or "url", such as dc:identifier. If such a URL
-// leads to a page, the files are the items of the page (Signposting, rel="item") in its
-// Link header or HTML head. Otherwise the target itself is the file. Links to other
-// origins than Origins are only counted.
+// leads to a page, the files are the targets of the links with rel="item" in the Link header
+// or HTML head of the page (Signposting). Otherwise the target of the URL itself is the file.
+// Links to other origins than Origins are counted but not followed.
 type Follower struct {
 	Fetch   *fetch.Client
-	Origins []string // origins to which links are followed, each as scheme://host[:port]
+	Origins []string // the origins whose links are followed, each as scheme://host[:port]
 
 	mu        sync.Mutex
 	elsewhere map[string]int // number of links that were not followed, by the origin of the target
-	failed    int64
+	failures  int64
 	first     error
 }
 
 // run follows the links of those records whose metadata has changed since their links
 // were followed.
 func (f *Follower) run(ctx context.Context, in *Input) error {
-	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
+	f.elsewhere, f.failures, f.first = map[string]int{}, 0, nil
 	st := in.Harvest.Store
 	for some, err := range st.recordsWhere(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", followSize) {
 		if err != nil {
@@ -69,11 +69,11 @@ func (f *Follower) run(ctx context.Context, in *Input) error {
 
 type linked struct {
 	record int64
-	files  []weblink.Link // links to the files, with absolute URLs
+	files  []weblink.Link // with absolute URLs
 }
 
-// follow finds the files of some records. It omits a record if a link has a temporary
-// error, so that the next run tries again.
+// follow omits a record if one of its links fails with a temporary error, so that the next
+// run follows the links of the record again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
@@ -86,7 +86,7 @@ func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) (
 			}
 			l := linked{record: some[i].id}
 			whole := true
-			for _, uri := range identifiers(text) {
+			for _, uri := range linksIn(text) {
 				files, err := f.filesBehind(ctx, uri)
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -116,13 +116,13 @@ func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) (
 func (f *Follower) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed++; f.first == nil {
+	if f.failures++; f.first == nil {
 		f.first = err
 	}
 }
 
-// allowed counts a link if it does not lead to one of Origins.
-func (f *Follower) allowed(uri string) bool {
+// allows reports whether the URI is of one of Origins. It counts other URIs.
+func (f *Follower) allows(uri string) bool {
 	u, err := fetch.Parse(uri)
 	if err != nil {
 		return false
@@ -139,10 +139,10 @@ func (f *Follower) allowed(uri string) bool {
 	return false
 }
 
-// filesBehind returns the items of a page or, if the link does not lead to a page, the
-// target.
+// filesBehind requests a URI. It returns the links to items if the response is a page, and
+// otherwise a link to the URI itself.
 func (f *Follower) filesBehind(ctx context.Context, uri string) ([]weblink.Link, error) {
-	if !f.allowed(uri) {
+	if !f.allows(uri) {
 		return nil, nil
 	}
 	resp, err := f.Fetch.Get(ctx, fetch.Request{URL: uri, Accept: "text/html, */*;q=0.9"})
@@ -168,34 +168,34 @@ func (f *Follower) filesBehind(ctx context.Context, uri string) ([]weblink.Link,
 		if !l.Has("item") || l.Anchor != "" || len(files) == maxItems {
 			continue
 		}
-		if l.Href, err = page.Resolve(resp.URL, l.Href); err == nil && f.allowed(l.Href) {
+		if l.Href, err = page.Resolve(resp.URL, l.Href); err == nil && f.allows(l.Href) {
 			files = append(files, weblink.Link{Href: l.Href, Type: l.Type})
 		}
 	}
 	return files, nil
 }
 
-// addNotes adds notes about links to other origins to a plan, and a failure if requests
-// failed.
+// addNotes adds to a plan a note about each origin whose links were not followed, and one
+// failure if requests failed.
 func (f *Follower) addNotes(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))
 	}
 	slices.Sort(p.Notes[len(p.Notes)-len(f.elsewhere):])
-	if f.failed > 0 {
-		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed; the first failure: %w", english.Plural(int(f.failed), "link", ""), f.first)})
+	if f.failures > 0 {
+		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed; the first failure: %w", english.Plural(int(f.failures), "link", ""), f.first)})
 	}
 }
 
-// identifiers returns the http and https URLs in elements "identifier" and "url", each
-// once.
-func identifiers(text []byte) (links []string) {
+// linksIn returns the http and https URLs in elements "identifier" and "url", without
+// duplicates.
+func linksIn(text []byte) (links []string) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	take := false
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // the metadata ends or is no XML
+			return links // at the end of the metadata or at an XML error
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
@@ -223,7 +223,6 @@ func (in *Input) metadata(ctx context.Context, k *storedRecord) ([]byte, error) 
 	return b.Bytes(), errors.Join(err, r.Close())
 }
 
-// setFiles replaces the stored files of some records.
 func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil
@@ -246,8 +245,9 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields each file of a record that is not deleted once, in batches. The version of
-// a file is the datestamp of its record, because both may have changed together.
+// files yields the files of all records that are not deleted, in batches and without
+// duplicates. The version of a file is the datestamp of its record, because the file may
+// have changed with the record.
 func (s *Store) files(ctx context.Context) iter.Seq2[[]scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`

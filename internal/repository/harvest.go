@@ -42,18 +42,18 @@ type Harvest struct {
 // Summary is the result of a harvest.
 type Summary struct {
 	Full             bool
-	Resumed          bool // an interrupted harvest was continued
+	Resumed          bool // whether the harvest continued an interrupted one
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // number of records that the repository claims to have and did not list
-	Kept             int64              // number of stored records that a complete list lacks and that were not deleted
-	Bad              []oaipmh.BadRecord // unusable records without an identifier; the first 100
+	Short            int64              // number of records that the list lacks, compared with the number that the repository states
+	Kept             int64              // number of records that are missing in a complete list, but were not deleted
+	Bad              []oaipmh.BadRecord // the first 100 unusable records without an identifier
 }
 
 const maxBad = 100
 
 // Run harvests the records that changed since the last run, or continues an interrupted
-// harvest. Records of earlier responses stay stored if it returns an error, so the next
+// harvest. If Run returns an error, the records of earlier responses stay stored, so the next
 // run continues after them.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
@@ -92,7 +92,7 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 			return sum, err
 		}
 	}
-	if sum.Short, err = h.missing(ctx, &p); err != nil {
+	if sum.Short, err = h.countMissing(ctx, &p); err != nil {
 		return sum, err
 	}
 	sweep := p.Full && !p.Lost && sum.Short == 0
@@ -107,9 +107,9 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 // maxVerified is the largest number of missing records that one harvest requests.
 const maxVerified = 5000
 
-// verify requests the records that a complete list lacks: a list may skip records if
+// verify requests the records that a complete list lacks, because a list may skip records if
 // others are deleted while it is read. It returns the number of records that it kept,
-// because they exist or their state is unknown.
+// because they exist or because their state is unknown.
 func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
 	asked := 0
 	for some, err := range h.Store.recordsWhere(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), batch) {
@@ -135,8 +135,7 @@ func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err erro
 	return kept, nil
 }
 
-// isGone requests a record. If the record exists, page contains the record; otherwise
-// page is empty.
+// isGone requests a record. The returned page contains the record if the record exists.
 func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
 	page := &oaipmh.Page{}
 	r, err := h.Client.Record(ctx, identifier, h.Prefix)
@@ -154,9 +153,9 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// missing returns the number of records that the repository claims to have and did not
-// list. If there are any, the list is incomplete, so nothing may be deleted.
-func (h *Harvest) missing(ctx context.Context, p *progress) (int64, error) {
+// countMissing returns the number of records that the repository states to have and did not
+// list. If the number is not 0, the list is incomplete, so nothing may be deleted.
+func (h *Harvest) countMissing(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
 		return 0, nil // the list was read in parts, and the repository only stated the size of a part
 	}
@@ -165,8 +164,8 @@ func (h *Harvest) missing(ctx context.Context, p *progress) (int64, error) {
 	return max(0, p.Size-came), err
 }
 
-// format returns what the repository states about the metadata format. If it does not
-// list the format, as some repositories, only the prefix is set.
+// format returns only the prefix if the repository does not list the metadata format, which
+// happens.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	formats, err := h.Client.Formats(ctx)
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
@@ -197,8 +196,8 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp above a known datestamp is wrong and ignored
-		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse requests from before earliestDatestamp
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp later than a known datestamp is wrong, and ignored
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse a request whose "from" is before earliestDatestamp
 	}
 }
 
@@ -236,8 +235,8 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// finish lets the next harvest begin at the first response of this one, because records
-// may have changed while they were listed.
+// finish makes the next harvest begin at the time of the first response of this harvest,
+// because records may have changed while they were listed.
 func (h *Harvest) finish(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
 	start := p.Position.End.Time

@@ -22,24 +22,24 @@ import (
 // changed records, and lists all records. Apply records the changes in the catalog, and
 // then removes the files of deleted records.
 type Input struct {
-	*scan.List          // publishes the listed files; Plan sets List.Listing
+	*scan.List          // publishes the files of records; Plan sets List.Listing
 	Harvest    *Harvest // harvests the records; Plan sets Harvest.Store
 	State      string   // the state directory
 	Key        Key
 	Files      blob.Bucket // the published directory, opened for writing; List.Tree is the same directory, opened for reading
-	WithFiles  *Follower   // finds the files to which records link; nil means that they are not published
-	DryRun     bool        // list the stored records, without requests and without writing
+	WithFiles  *Follower   // finds the files to which records link; nil means that these files are not published
+	DryRun     bool        // whether Plan only lists the stored records, and sends and writes nothing
 
 	notes []oaipmh.Note
 }
 
 var _ scan.Input = (*Input)(nil)
 
-// maxNotes is the largest number of different notes that are kept of one run.
+// maxNotes is the largest number of different notes about one run.
 const maxNotes = 50
 
-// Observe adds a note about a tolerated fault of the repository, or counts it if there is
-// the same note already. It is meant for the field Observe of an oaipmh.Client.
+// Observe records a note about a tolerated fault of the repository. It counts equal notes.
+// It is meant for the field Observe of an oaipmh.Client.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -55,7 +55,7 @@ func (in *Input) Observe(n oaipmh.Note) {
 // Plan implements scan.Input.
 func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	var sum Summary
-	close, err := in.open(ctx)
+	close, err := in.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,7 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	return p, nil
 }
 
-// open opens the Store, which the caller must close.
-func (in *Input) open(ctx context.Context) (close func() error, err error) {
+func (in *Input) openStore(ctx context.Context) (close func() error, err error) {
 	in.notes, in.Harvest.Store = nil, nil
 	open := Open
 	if in.DryRun {
@@ -120,18 +119,17 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	if err != nil || in.DryRun {
 		return r, err
 	}
-	close, err := in.open(ctx)
+	close, err := in.openStore(ctx)
 	if err != nil {
 		return r, err
 	}
-	return r, errors.Join(in.remove(ctx), close())
+	return r, errors.Join(in.removeFiles(ctx), close())
 }
 
-// list yields the records that are not deleted, and the files to which they link.
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
-			return // a dry run before the first harvest has no Store
+			return // a dry run before the first harvest
 		}
 		for some, err := range in.Harvest.Store.recordsWhere(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
 			if err != nil {
@@ -169,11 +167,10 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 
 const mediaType = "application/xml"
 
-// writePending writes the metadata that is only in the Store to files.
 func (in *Input) writePending(ctx context.Context) error {
 	for some, err := range in.Harvest.Store.recordsWhere(ctx, "pending IS NOT NULL", batch) {
 		if err == nil {
-			err = in.write(ctx, some)
+			err = in.writeFiles(ctx, some)
 		}
 		if err != nil {
 			return err
@@ -182,12 +179,12 @@ func (in *Input) writePending(ctx context.Context) error {
 	return nil
 }
 
-// write records in the Store which files belong to the harvest, and then writes the
-// files. So a file of an interrupted run is never taken for that of another program.
-func (in *Input) write(ctx context.Context, some []storedRecord) (err error) {
+// writeFiles first records in the Store which files belong to the harvest. Otherwise the
+// next run could take a file of an interrupted run for that of another program.
+func (in *Input) writeFiles(ctx context.Context, some []storedRecord) (err error) {
 	var own, others []storedRecord
 	for i := range some {
-		foreign, err := in.foreign(ctx, &some[i])
+		foreign, err := in.isForeign(ctx, &some[i])
 		if err != nil {
 			return err
 		}
@@ -220,9 +217,9 @@ func (in *Input) write(ctx context.Context, some []storedRecord) (err error) {
 	return st.update(ctx, "pending = NULL", own)
 }
 
-// foreign reports whether the file of a record exists, was not written by this harvest
-// and has other content.
-func (in *Input) foreign(ctx context.Context, k *storedRecord) (bool, error) {
+// isForeign reports whether there is a file at the path of a record that this harvest did not
+// write and whose content differs from the record.
+func (in *Input) isForeign(ctx context.Context, k *storedRecord) (bool, error) {
 	if k.written {
 		return false, nil
 	}
@@ -256,7 +253,7 @@ func create(ctx context.Context, b blob.Batch, key string, text []byte) error {
 	return nil
 }
 
-func (in *Input) remove(ctx context.Context) error {
+func (in *Input) removeFiles(ctx context.Context) error {
 	for some, err := range in.Harvest.Store.recordsWhere(ctx, "deleted AND written AND wrong IS NULL", batch) {
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Maps has the Resource Maps of a publication.
+// Maps gives access to the Resource Maps of a publication.
 type Maps struct {
 	Items interface {
 		Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
@@ -24,31 +24,30 @@ type Maps struct {
 	Files fs.FS // the directory with the published documents
 }
 
-// mapKind equals source.ItemMap, which this package may not import: the kind of Resource
-// Maps among the items of a publication.
+// mapKind is the kind of Resource Maps among the items of a publication. It equals
+// source.ItemMap, because this package must not import source.
 const mapKind = "resourcemap"
 
 // mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
 var mapFormat = oaipmh.Format{Prefix: "rem_atom", Schema: "http://www.kbcafe.com/rss/atom.xsd.xml", Namespace: "http://www.w3.org/2005/Atom"}
 
-// mapItem is a Resource Map in the journal of the publication.
 type mapItem struct {
 	Number int64
-	Key    string // name of the Resource Map
+	Key    string // name of the map
 	Keys   []string
-	At     time.Time // time of the last change of the Resource Map
+	At     time.Time // last change of the Resource Map
 }
 
-// mapRecordMark stands between the URI of a Resource Map and its number in the identifier
-// of the record, because the identifier must not be the URI of the map (ORE alpha §2.1).
+// mapRecordMark separates the URI of a Resource Map and its number in the identifier of the
+// record. That identifier must differ from the URI of the map (ORE alpha §2.1).
 const mapRecordMark = "#record"
 
 func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom yields the Resource Maps of a set whose numbers are at least first. It omits
-// maps without an Atom document or with one that is too large for a record.
+// mapsFrom begins with the Resource Map that has the number first. It omits maps whose Atom
+// document is missing or too large for a record.
 func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, first int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
@@ -86,7 +85,7 @@ func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mapOf returns nil if no Resource Map has a record with the identifier.
+// mapOf returns nil if the identifier is not that of a Resource Map's record.
 func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet, *mapItem, error) {
 	i := strings.LastIndex(identifier, mapRecordMark)
 	if i < 0 {
@@ -110,15 +109,13 @@ func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet
 	return nil, nil, nil
 }
 
-// mapRecord returns the record of a Resource Map. The record has no metadata if metadata
-// is false.
-func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, metadata bool) (r oaipmh.Record, err error) {
+func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, withMetadata bool) (r oaipmh.Record, err error) {
 	r.Header = oaipmh.Header{Identifier: p.mapIdentifier(m), Datestamp: oaipmh.Stamp{Time: m.At.UTC().Truncate(time.Second)}}
 	if set.Name != "" {
 		r.Sets = []string{set.Name}
 	}
 	switch {
-	case !metadata:
+	case !withMetadata:
 	case prefix == oaiDC.Prefix:
 		r.Metadata = dublinCore(&entry{Resource: catalog.Resource{URI: p.BaseURL + m.Keys[0], Path: m.Key, Type: "application/atom+xml"}})
 	default:
@@ -127,8 +124,8 @@ func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, meta
 	return r, err
 }
 
-// mapText returns the Atom document of a Resource Map without its XML declaration, as
-// metadata of a record.
+// mapText returns the Atom document of a Resource Map without its XML declaration, because
+// the document becomes an element of the response.
 func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	text, err := readRecord(p.Maps.Files, m.Keys[0])
 	if err != nil {
@@ -140,8 +137,7 @@ func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// maps yields the records of the Resource Maps of a set whose numbers are above after.
-func (l *lister) maps(after int64) error {
+func (l *lister) yieldMaps(after int64) error {
 	if l.s.Prefix != mapFormat.Prefix && l.s.Prefix != oaiDC.Prefix {
 		return nil
 	}
@@ -154,7 +150,7 @@ func (l *lister) maps(after int64) error {
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the Resource Map was removed after it was listed
+			continue // the file was removed after mapsFrom found it
 		}
 		if err != nil {
 			return err

@@ -35,23 +35,23 @@ type Catalog interface {
 // PublishedSet is a published set, whose resources are records of the OAI-PMH repository.
 type PublishedSet struct {
 	ID      catalog.SetID
-	Name    string // name of the set, and its setSpec; "" is the default set, which has none
+	Name    string // name of the set, which is also the setSpec; "" for the default set, which has no setSpec
 	Title   string
-	Harvest *Key // Key of the Store of a set that is harvested; otherwise nil
+	Harvest *Key // Key of the Store of a harvested set; nil for any other set
 }
 
 // Published is the OAI-PMH repository of a publication. The identifier of a record is the
 // URI of the resource, and the datestamp is the time of its last change. Harvested
 // records keep their identifier and their metadata format. All records are available as
-// oai_dc, too. Resource Maps are further records. Deletions are listed as long as they
+// oai_dc, too. Each Resource Map has a record, too. Deletions are listed as long as they
 // are in the change log.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
 	Stores  map[Key]*Store // the Store of each harvested set
 	Files   fs.FS          // the published directory
-	Maps    *Maps          // the Resource Maps of the publication; nil if it has none
-	BaseURL string         // base URL of the publication
+	Maps    *Maps          // nil if the publication has no Resource Maps
+	BaseURL string         // of the publication
 	Name    string
 	Emails  []string
 }
@@ -63,8 +63,7 @@ func (p *Published) Identity(context.Context) (oaipmh.Identity, error) {
 	return oaipmh.Identity{Name: p.Name, Emails: p.Emails, Deleted: oaipmh.DeletedTransient, Earliest: oaipmh.Stamp{Time: time.Unix(0, 0).UTC()}}, nil
 }
 
-// oaiDC is the metadata format of Dublin Core, which every repository must support
-// (§4.4).
+// Every repository must support the metadata format of Dublin Core (OAI-PMH 2.0 §3.4).
 var oaiDC = oaipmh.Format{Prefix: "oai_dc", Schema: "http://www.openarchives.org/OAI/2.0/oai_dc.xsd", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}
 
 // Formats implements oaipmh.Repository.
@@ -99,8 +98,7 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	return formats, nil
 }
 
-// format returns the metadata format in which a set was harvested; false if the set is
-// not harvested.
+// format returns false if the set is not harvested.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -122,10 +120,9 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is the position of a record in a list: its set, its kind and its number. A set
-// begins with its members by ID, followed by the deletions in the change log and the
-// Resource Maps. If the log has all changes since the requested time, the set begins with
-// these changes instead of members and deletions.
+// place is the position of a record in a list. The list of a set has its members by ID, then
+// the deletions in the change log, then the Resource Maps. If the log has all changes since
+// the requested time, the list has these changes instead of members and deletions.
 type place struct {
 	set  int
 	kind placeKind
@@ -178,7 +175,7 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 			if some && i == at.set {
 				from = at
 			}
-			if err := l.set(from); err != nil {
+			if err := l.yieldSet(from); err != nil {
 				if !errors.Is(err, errEnough) {
 					yield(oaipmh.Item{}, err)
 				}
@@ -188,14 +185,13 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is the number of records that are looked up together. It is small, because
-// those that the response has no space for are looked up in vain.
+// listBatch is the number of records that are looked up together. It is small, because the
+// last batch of a response usually has more records than the response has space for.
 const listBatch = 125
 
-// errEnough means that the consumer has stopped the iteration.
+// errEnough means that yield has returned false.
 var errEnough = errors.New("enough")
 
-// lister yields the records for one list request.
 type lister struct {
 	p        *Published
 	ctx      context.Context
@@ -206,20 +202,20 @@ type lister struct {
 	index    int
 }
 
-// set yields the records of one set after a place. A place without a kind is the
+// yieldSet yields the records of one set that follow a place. A place without a kind is the
 // beginning of the set.
-func (l *lister) set(from place) error {
+func (l *lister) yieldSet(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
-		return l.maps(from.n)
+		return l.yieldMaps(from.n)
 	}
-	if err := l.resources(from); err != nil {
+	if err := l.yieldResources(from); err != nil {
 		return err
 	}
-	return l.maps(0)
+	return l.yieldMaps(0)
 }
 
-func (l *lister) resources(from place) error {
+func (l *lister) yieldResources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
 	}
@@ -234,27 +230,27 @@ func (l *lister) resources(from place) error {
 		}
 	}
 	if from.kind == amongMembers {
-		if err := l.members(from.n); err != nil {
+		if err := l.yieldMembers(from.n); err != nil {
 			return err
 		}
 		from = place{set: from.set, kind: amongDeletions}
 	}
-	return l.changes(from)
+	return l.yieldChanges(from)
 }
 
-// logReaches reports whether the change log has all changes since the "from" of the
-// request. If so, seq is the number of the last change before that time.
+// logReaches reports whether the change log has all changes since the argument "from" of the
+// request. If so, it also returns the number of the last change before that time.
 func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if l.s.From.IsZero() {
 		return false, 0, nil
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // changes that the harvester needs may have been removed from the log
+		return false, 0, err // the log may have lost changes that the harvester needs
 	}
-	low := first.Seq // the change with the number low is before the requested time
+	low := first.Seq // number of a change before the requested time
 	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
-	for err == nil && low < high { // binary search: changes with numbers above high are not before the requested time
+	for err == nil && low < high { // binary search; each change with a greater number than "high" is at or after the requested time
 		middle := low + (high-low)/2
 		var c catalog.Change
 		if c, err = l.changeAfter(middle); c.Seq == 0 || c.Seq > high || !c.Datetime.Before(l.s.From.Time) {
@@ -266,8 +262,7 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	return true, low, err
 }
 
-// changeAfter returns the first change with a number above seq; the zero Change if there
-// is none.
+// changeAfter returns the zero Change if the log has no change after the number seq.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -275,15 +270,14 @@ func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	return catalog.Change{}, nil
 }
 
-// selects reports whether t is between "from" and "until" of the request, as a datestamp
+// selects reports whether a datestamp is within the period of the request. Datestamps are
 // in seconds.
 func (l *lister) selects(t time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
 }
 
-// members yields the records of the members with an ID above after.
-func (l *lister) members(after int64) error {
+func (l *lister) yieldMembers(after int64) error {
 	for {
 		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
 		if err != nil || len(some) == 0 {
@@ -301,7 +295,6 @@ func (l *lister) members(after int64) error {
 	}
 }
 
-// entry is a resource that a record describes.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -309,12 +302,12 @@ type entry struct {
 	deleted bool
 }
 
-// changes yields a record for each resource that changed after a place; only for deleted
-// ones if the kind of the place is amongDeletions.
-func (l *lister) changes(from place) error {
+// yieldChanges yields a record for each resource that changed after a place. If the kind of
+// the place is amongDeletions, it yields only the records of deleted resources.
+func (l *lister) yieldChanges(from place) error {
 	var some []catalog.Change
 	flush := func() error {
-		err := l.lastChanges(some, from.kind)
+		err := l.yieldLastChanges(some, from.kind)
 		some = some[:0]
 		return err
 	}
@@ -337,9 +330,8 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges yields the records of the given changes. It skips a change if the same
-// resource has a later one.
-func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
+// yieldLastChanges skips a change if the resource has a later change.
+func (l *lister) yieldLastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
 	}
@@ -351,8 +343,8 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// A resource may have been created and deleted again after a deletion among the given
-	// changes. Only its last deletion is listed.
+	// Only the last deletion of a resource is listed: the resource may have been created and
+	// deleted again after one of the given changes.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -371,7 +363,7 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 }
 
 func (l *lister) yieldRecords(some []entry) error {
-	records, err := l.p.complete(l.ctx, l.index, some, l.s)
+	records, err := l.p.recordsOf(l.ctx, l.index, some, l.s)
 	if err != nil {
 		return err
 	}
@@ -383,7 +375,7 @@ func (l *lister) yieldRecords(some []entry) error {
 		if l.metadata && !it.Deleted {
 			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // the file was removed after the publication; the next one lists the deletion
+				continue // the file was removed after the publication; the next publication has the deletion
 			}
 			if err != nil {
 				return err
@@ -396,9 +388,9 @@ func (l *lister) yieldRecords(some []entry) error {
 	return nil
 }
 
-// complete makes the records of some entries. A record has an empty identifier if it must
-// not be listed, because it is listed with another set.
-func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
+// recordsOf returns one record for each entry. The identifier is empty if the record must not
+// be listed, because it is listed with another set.
+func (p *Published) recordsOf(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
 	records := make([]oaipmh.Record, len(some))
 	uris := make([]string, len(some))
 	for i := range some {
@@ -419,16 +411,16 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // the record is only listed with the other set
+				records[i].Identifier = "" // the record is listed with the other set
 			}
 		}
 	}
-	return records, p.identifiers(ctx, &p.Shown[set], some, records)
+	return records, p.setIdentifiers(ctx, &p.Shown[set], some, records)
 }
 
-// identifiers replaces the URI of harvested records by the identifier in their
-// repository.
-func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
+// setIdentifiers gives harvested records the identifiers of the repository from which they
+// were harvested.
+func (p *Published) setIdentifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
 	if set.Harvest == nil {
 		return nil
 	}
@@ -436,7 +428,7 @@ func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []e
 	for i := range some {
 		paths[i], _ = scan.PathOf(p.BaseURL, some[i].URI)
 	}
-	originals, err := p.Stores[*set.Harvest].identifiers(ctx, paths)
+	originals, err := p.Stores[*set.Harvest].identifiersOf(ctx, paths)
 	if err != nil {
 		return err
 	}
@@ -467,7 +459,7 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
 		return r, noFormat(prefix)
 	}
-	all, err := p.complete(ctx, e.place.set, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
+	all, err := p.recordsOf(ctx, e.place.set, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
 	if err != nil {
 		return r, err
 	}
@@ -482,8 +474,8 @@ func noFormat(prefix string) error {
 	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
 }
 
-// find returns the member of a set that has an identifier or, if there is none, the last
-// deletion in the change logs (§2.5.1).
+// find returns the member of a set that has the identifier. If there is no such member, it
+// returns the last deletion of that identifier in the change logs (OAI-PMH 2.0 §2.5.1).
 func (p *Published) find(ctx context.Context, identifier string) (e entry, err error) {
 	for i := range p.Shown {
 		uri := p.uriOf(i, identifier)
@@ -533,7 +525,7 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// readRecord reads at most one kilobyte more than a record may have.
+// readRecord reads at most one KiB more than the longest allowed record.
 func readRecord(files fs.FS, name string) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {
@@ -543,8 +535,6 @@ func readRecord(files fs.FS, name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// dublinCore returns oai_dc metadata with the name, URI, media type and time of a
-// resource.
 func dublinCore(e *entry) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +

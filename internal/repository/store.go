@@ -20,8 +20,7 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// schema creates the tables. The metadata of a record is pending until its file is
-// written.
+// The metadata of a record is pending until the file of the record is written.
 const schema = `
 CREATE TABLE IF NOT EXISTS record (
 	id         INTEGER PRIMARY KEY,
@@ -60,22 +59,22 @@ type Store struct {
 // format.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName returns the name of the database in the state directory. It begins with the
-// name of the catalog, by which catalog.IsStateName recognises files of a state.
+// FileName returns the name of the database in the state directory. It begins with
+// "catalog.db", so that catalog.IsStateName is true for it.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
 }
 
-// Open opens the Store of a Key in a state directory, or creates it.
+// Open opens the Store with the given Key in a state directory, or creates it.
 func Open(ctx context.Context, state string, k Key) (*Store, error) {
 	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "mmap_size(0)", "cache_size(-32768)", "journal_size_limit(16777216)",
 	}}, true)
 }
 
-// OpenReadOnly opens the Store of a Key for reading. The error is fs.ErrNotExist if there
-// is no Store.
+// OpenReadOnly opens the Store with the given Key for reading. The error is fs.ErrNotExist if
+// there is no Store.
 func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -94,7 +93,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // the caller may write while it iterates over records
+	db.SetMaxOpenConns(2) // one for iterating over records, and one for writing at the same time
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
@@ -102,7 +101,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	return s, nil
 }
 
-// prepare refuses a database of another program.
+// prepare returns an error if the database belongs to another program.
 func (s *Store) prepare(ctx context.Context, writes bool) error {
 	var id, objects int64
 	if err := s.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -124,15 +123,15 @@ func (s *Store) prepare(ctx context.Context, writes bool) error {
 // Close closes the store.
 func (s *Store) Close() error { return s.db.Close() }
 
-// progress is the stored state of the harvest that is running or was the last.
+// progress is the stored state of the current or last harvest.
 type progress struct {
-	Round    int64           `json:"round"`          // number of the harvest
-	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so a missing record may have been deleted
+	Round    int64           `json:"round"`          // number of the harvest, counted from 1
+	Full     bool            `json:"full,omitempty"` // whether the harvest lists all records, so that a missing record may have been deleted
 	Running  bool            `json:"running,omitempty"`
-	Lost     bool            `json:"lost,omitempty"` // the harvest had records without an identifier, so no record is missing for sure
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // argument "from" of the list requests
+	Lost     bool            `json:"lost,omitempty"` // whether the list had a record without an identifier, which may be any of the missing records
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // value of the argument "from" in list requests
 	Position oaipmh.Position `json:"position,omitzero"`
-	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far, but never later than the response with the record
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far; a datestamp later than its response counts as the time of the response
 	Began    time.Time       `json:"began,omitzero"`   // start of the harvest, by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
@@ -154,7 +153,7 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// transact commits a transaction durably if run returns nil; otherwise it rolls back.
+// transact commits the transaction if the function run returns nil. Otherwise it rolls back.
 func (s *Store) transact(ctx context.Context, run func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -188,15 +187,15 @@ func (s *Store) storePage(ctx context.Context, page *oaipmh.Page, p *progress) e
 	})
 }
 
-// upsert stores a record. Its metadata becomes pending if it changed.
+// upsert stores a record. Changed metadata becomes pending.
 const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark stores why a record cannot be used, and keeps the earlier facts about the record.
-const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
+// upsertWrong stores why a record cannot be used, and keeps the earlier facts about the record.
+const upsertWrong = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
 func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round int64) (err error) {
@@ -228,7 +227,7 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 		if b.Identifier == "" {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, mark, b.Identifier, round, PathOf(s.prefix, b.Identifier), b.Err.Error()); err != nil {
+		if _, err := tx.ExecContext(ctx, upsertWrong, b.Identifier, round, PathOf(s.prefix, b.Identifier), b.Err.Error()); err != nil {
 			return err
 		}
 	}
@@ -238,8 +237,8 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 // declaration is the first line of each file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keepRecord marks a record as listed in this round, so that it is not deleted at the end of a
-// complete list. If the record was requested, page contains it.
+// keepRecord marks a record as listed in this round, so that the record is not deleted at the
+// end of a complete list. It also stores the records in page.
 func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -249,7 +248,7 @@ func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *
 	})
 }
 
-// markDeleted marks the records as deleted that a complete harvest did not list.
+// markDeleted marks all records as deleted that the harvest with the number round did not list.
 func (s *Store) markDeleted(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
@@ -277,9 +276,9 @@ func (s *Store) recordsWhere(ctx context.Context, where string, n int) iter.Seq2
 	})
 }
 
-// batches yields the rows of an SQL query in batches of n rows. Each batch is a query
-// with two parameters: the key of the last row (at first start) and n. The function scan
-// reads a row and returns its key.
+// batches yields rows in batches of n. It runs the SQL query once for each batch, with two
+// parameters: the key of the last row of the previous batch, or start for the first batch,
+// and n. The function scan reads a row and returns its key.
 func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n int, scan func(*sql.Rows, *T) (K, error)) iter.Seq2[[]T, error] {
 	read := func(after K) (some []T, last K, err error) {
 		rows, err := db.QueryContext(ctx, query, after, n)
@@ -307,8 +306,8 @@ func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n
 	}
 }
 
-// update sets columns of some records in one transaction. The assignments are those of an
-// UPDATE statement.
+// update sets columns of some records in one transaction. The assignments are SQL, as after
+// SET in an UPDATE statement.
 func (s *Store) update(ctx context.Context, assignments string, records []storedRecord) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		for i := range records {
@@ -320,8 +319,7 @@ func (s *Store) update(ctx context.Context, assignments string, records []stored
 	})
 }
 
-// identifiers returns the identifiers of records by the paths of their files.
-func (s *Store) identifiers(ctx context.Context, paths []string) (byPath map[string]string, err error) {
+func (s *Store) identifiersOf(ctx context.Context, paths []string) (byPath map[string]string, err error) {
 	byPath = make(map[string]string, len(paths))
 	if len(paths) == 0 {
 		return byPath, nil

@@ -9,8 +9,7 @@ import (
 	"instep/internal/webpage"
 )
 
-// Troubled reports whether anything failed in the run, whether its exit code is not 0, or whether
-// it did not end at all.
+// Troubled reports whether something failed in the run, its exit code is not 0, or it did not end.
 func (r *Record) Troubled() bool {
 	return r.End == nil || r.Failures() > 0 || r.End.Error != "" || r.End.ExitCode != 0
 }
@@ -18,13 +17,13 @@ func (r *Record) Troubled() bool {
 // Group contains the failures of a run with the same cause.
 type Group struct {
 	Cause string
-	What  string // the explanation of the cause
+	What  string // explains the cause to the user
 	Next  string // the command that the user should run next
-	N     int64  // the number of failures; Rows may contain only some of them
+	N     int64  // number of failures with the cause; Rows may contain only some of them
 	Rows  []Row
 }
 
-// More returns how many failures of the group are not in Rows.
+// More returns the number of failures of the group that the record does not list.
 func (g Group) More() int64 { return g.N - int64(len(g.Rows)) }
 
 // Groups returns the failures of the run, grouped by cause, with the most frequent cause first.
@@ -49,9 +48,9 @@ func (r *Record) Groups(wanted string) []Group {
 	return groups
 }
 
-// advices explains each cause and names the next step: sync, repair (audit --repair), look (sync
-// -n), or lint (for errors of the Source).
-var advices = map[string]struct{ what, do string }{
+// advices has an explanation and the next step for each cause. The step "repair" is the command
+// audit --repair, and "look" is sync -n. The other steps are names of commands.
+var advices = map[string]struct{ what, step string }{
 	CauseTemporary: {"the server was unreachable, too slow or busy", "sync"},
 	CauseRefused:   {"your settings do not allow the request", "sync"},
 	CauseNotFound:  {"the Source lists these resources, but the server does not have them", "lint"},
@@ -82,11 +81,11 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 		}
 	}
 	switch {
-	case a.do == "lint" && len(flags) == 0:
+	case a.step == "lint" && len(flags) == 0:
 		return a.what, webpage.Shell("instep", "lint", run.Source)
-	case a.do == "repair":
+	case a.step == "repair":
 		return a.what, commandLine(run, "audit", "--repair")
-	case a.do == "look":
+	case a.step == "look":
 		return a.what, commandLine(run, "sync", "-n")
 	}
 	var allow []string
@@ -96,16 +95,15 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 	return a.what, commandLine(run, "sync", allow...)
 }
 
-// exclusiveFlags has the flags that only sync or only audit accepts, and the name of that
-// command.
+// exclusiveFlags maps each flag that only sync or only audit accepts to the name of that command.
 var exclusiveFlags = map[string]string{
 	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
 	"--prefer": "sync", "--duplicates": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 
-// commandLine returns a command on the same Source and mirror as a run, with those options of the
-// run that the command accepts too.
+// commandLine returns a shell command for the Source and the mirror of a run. It adds those options
+// of the run that the command accepts.
 func commandLine(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {
@@ -118,8 +116,7 @@ func commandLine(run *Run, command string, flags ...string) string {
 }
 
 // hasOption reports whether flags contain an option (--name or --name=value) with the same value.
-// The same flag with another value does not count, because flags such as --allow-origin can be
-// repeated.
+// Another value makes another option, because flags such as --allow-origin can be repeated.
 func hasOption(flags []string, option string) bool {
 	name, value, valued := strings.Cut(option, "=")
 	for i, f := range flags {

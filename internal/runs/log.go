@@ -19,7 +19,7 @@ import (
 // directory that will contain the record may not exist yet. A write error ends the record but
 // not the run, and End returns that error. The methods are safe for concurrent use.
 type Log struct {
-	Repairs bool // the run is an audit that repairs, so a resource may get a second, better verdict
+	Repairs bool // whether the run is an audit that repairs; then a resource may get a second, better verdict
 
 	now func() time.Time
 
@@ -28,12 +28,12 @@ type Log struct {
 	root    *os.Root          // the directory of all records
 	file    *os.File          // the file of this record; nil before Begin and after End
 	pending []Row             // rows that were added before Begin
-	tally   Tally             // counts of all rows, including those that are not in the record
-	failed  map[failure]bool  // failed resources; at most maxFailures
-	more    map[failure]int64 // number of further failures of resources, which are not in the record, by set and cause
+	tally   Tally             // counts all rows of the run, including those that are not in the record
+	listed  map[failure]bool  // the failed resources in the record; at most maxFailures
+	omitted map[failure]int64 // number of failed resources that are not in the record, by set and cause
 	err     error             // the first write error
-	changed bool              // the run has changed the mirror
-	early   error             // the error that ended the run early, as given to EndedBy
+	changed bool              // whether the run has changed the mirror
+	early   error             // the error that ended the run early, from EndedBy
 }
 
 // maxPending is the largest number of rows that are kept in memory before Begin.
@@ -42,8 +42,8 @@ const maxPending = 1000
 // NewLog returns the Log for a run that begins now. It writes nothing before Begin is called.
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
-// Begin starts the record, and removes old records. state is the state directory of an existing
-// mirror that may be written. The run gets a number that is higher than those of all records and
+// Begin starts the record, and removes old records. The directory state is that of an existing
+// mirror and must be writable. The run gets a number that is higher than those of all records and
 // higher than lastRun, the number of the last run in the history of the mirror.
 func (l *Log) Begin(state string, lastRun int64) error {
 	l.mu.Lock()
@@ -128,16 +128,16 @@ func (l *Log) Add(row Row) {
 
 func (l *Log) add(row Row) {
 	if row.Kind == Retried {
-		for f := range l.failed {
+		for f := range l.listed {
 			if f.retriedIn(row.Set) {
-				delete(l.failed, f)
+				delete(l.listed, f)
 				l.tally.uncount(f.cause, 1)
 				l.tally.Kept--
 			}
 		}
-		for f, n := range l.more {
+		for f, n := range l.omitted {
 			if f.retriedIn(row.Set) {
-				delete(l.more, f)
+				delete(l.omitted, f)
 				l.tally.uncount(f.cause, n)
 			}
 		}
@@ -148,23 +148,22 @@ func (l *Log) add(row Row) {
 	l.write("", row)
 }
 
-// isRepeated reports whether the same resource has failed in this run for the same cause.
 func (l *Log) isRepeated(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
 	}
 	f := failureOf(row)
-	if l.failed[f] {
+	if l.listed[f] {
 		return true
 	}
-	if len(l.failed) < maxFailures {
-		if l.failed == nil {
-			l.failed = map[failure]bool{}
+	if len(l.listed) < maxFailures {
+		if l.listed == nil {
+			l.listed = map[failure]bool{}
 		}
-		l.failed[f] = true
+		l.listed[f] = true
 		return false
 	}
-	l.more = AddCounts(l.more, map[failure]int64{{f.set, f.cause, "…"}: 1})
+	l.omitted = AddCounts(l.omitted, map[failure]int64{{f.set, f.cause, "…"}: 1})
 	return false
 }
 
@@ -234,13 +233,13 @@ func (l *Log) Gap(set, text string) {
 	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap", Open: true})
 }
 
-// Partial adds a failure: the documents of a set could be used only in part, or not at all.
+// Partial adds a failure for a set whose documents could be used only in part, or not at all.
 func (l *Log) Partial(set string, err error) {
 	l.Add(Row{Kind: Failure, Set: set, Cause: CauseDocument, Message: err.Error(), Hint: flagFor(err)})
 }
 
-// EndedBy stores the error that ended the run early. The caller reads it with Early when it
-// writes a summary.
+// EndedBy stores the error that ended the run early, so that a summary of the run can get it
+// from Early.
 func (l *Log) EndedBy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,7 +253,7 @@ func (l *Log) Early() error {
 	return l.early
 }
 
-// Changed stores that the run changed the mirror.
+// Changed records that the run has changed the mirror.
 func (l *Log) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +272,7 @@ func (l *Log) End(o Outcome) error {
 	o.Idle = l.isIdle(&o)
 	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
 	end := End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally}
-	replaced, err := l.countIdle(&end)
+	replaced, err := l.countPrevious(&end)
 	l.write("end", end)
 	if l.err == nil {
 		l.err = l.file.Sync()
@@ -293,10 +292,10 @@ func (l *Log) isIdle(o *Outcome) bool {
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// countIdle returns the number of the previous run if both runs are idle, and else 0. It counts
-// that run in end, whose record replaces that of the previous run. Otherwise many idle runs would
-// displace the records of other runs.
-func (l *Log) countIdle(end *End) (int64, error) {
+// countPrevious counts the previous run in end and returns its number if both runs are idle; else
+// it returns 0. The record of a counted run is removed: otherwise many idle runs would displace the
+// records of other runs.
+func (l *Log) countPrevious(end *End) (int64, error) {
 	if !end.Idle {
 		return 0, nil
 	}

@@ -4,9 +4,9 @@
 // before the run does anything, and the last line when the run ends. So the record of a killed
 // run has no end.
 //
-// Only the newest records are kept. The record of a run that had nothing to do replaces that of
-// such a run just before it, and counts it. A record has a limited number of rows, and counts those that
-// it leaves out.
+// Only the newest records are kept. If two runs in a row had nothing to do, the record of the
+// second run replaces that of the first and counts it. A record has a limited number of rows, and
+// counts the rows that it leaves out.
 package runs
 
 import (
@@ -27,7 +27,6 @@ const (
 	maxOptions  = 100
 )
 
-// recordFormat is the version of the format of records.
 const recordFormat = 2
 
 // ErrNoRun means that there is no record of a run with a given number.
@@ -36,11 +35,11 @@ var ErrNoRun = errors.New("there is no record of this run")
 // Run describes a run. It is the first line of the record.
 type Run struct {
 	Format  int       `json:"format"`
-	ID      int64     `json:"run"` // the number of the run, also in the history of the mirror
+	ID      int64     `json:"run"` // number of the run; the history of the mirror has the same number
 	Command string    `json:"command"`
 	Source  string    `json:"source,omitempty"`
 	Dir     string    `json:"dir,omitempty"`
-	Options []string  `json:"options,omitempty"` // flags, as --name or --name=value
+	Options []string  `json:"options,omitempty"` // flags of the command, each as --name or --name=value
 	Begun   time.Time `json:"begun"`
 	Version string    `json:"version,omitempty"` // version of instep
 	Go      string    `json:"go,omitempty"`
@@ -52,7 +51,7 @@ type Kind string
 
 // Values of Kind.
 const (
-	Set     Kind = "set"     // a row about how a set was synchronised or compared, and why in this way
+	Set     Kind = "set"     // a row about the way in which a set was synchronised or compared, and the reason for this way
 	Note    Kind = "note"    // a row about something that was tolerated, skipped or withheld
 	Failure Kind = "failure" // a row about something that failed, or that an audit found wrong
 	Retried Kind = "retried" // a row that takes back the failures of a set, because the run tries these resources again
@@ -64,12 +63,12 @@ type Row struct {
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"` // only in a row of kind Set
 	Cause   string `json:"cause,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"` // only in a row of kind Note: the number of the quirk (a known deviation of the Source from the standard)
+	Quirk   int    `json:"quirk,omitempty"` // number of the quirk, a known deviation of the Source from the standard; only in a row of kind Note
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
-	Open    bool   `json:"open,omitempty"` // only in a row of kind Note: one of the reasons for which the exit code of the run is not 0
+	Open    bool   `json:"open,omitempty"` // whether the note is a reason why the exit code of the run is not 0; only in a row of kind Note
 }
 
 // failure identifies a failed resource.
@@ -77,7 +76,8 @@ type failure struct{ set, cause, uri string }
 
 func failureOf(row *Row) failure { return failure{row.Set, row.Cause, row.URI} }
 
-// retriedIn reports whether a row of kind Retried for a set takes back the failure.
+// retriedIn reports whether a row of kind Retried for a set takes back the failure. A resource
+// without a possible path is not tried again.
 func (f failure) retriedIn(set string) bool {
 	return f.set == set && f.uri != "" && f.cause != CauseNoPlace
 }
@@ -88,15 +88,15 @@ type Outcome struct {
 	ExitCode int              `json:"exit_code"`
 	Error    string           `json:"error,omitempty"` // the message of the error that ended the run early
 	Hint     string           `json:"hint,omitempty"`
-	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so the mirror's history has the run too
-	Idle     bool             `json:"idle,omitempty"`    // the run had nothing to do, so the next idle run replaces its record
-	Counts   map[string]int64 `json:"counts,omitempty"`  // counts by name, such as created or bytes
+	Changed  bool             `json:"changed,omitempty"` // whether the run changed the mirror; then the history of the mirror has the run, too
+	Idle     bool             `json:"idle,omitempty"`    // whether the run had nothing to do; then the record of the next idle run replaces this record
+	Counts   map[string]int64 `json:"counts,omitempty"`  // numbers by name; two of the names are "created" and "bytes"
 }
 
 // Tally counts the rows of a run, including those that are not in the record.
 type Tally struct {
 	Causes map[string]int64 `json:"causes,omitempty"` // number of failures by cause
-	Quirks map[int]int64    `json:"quirks,omitempty"` // the number of notes by the number of their quirk (a known deviation of the Source); notes without a quirk count under 0
+	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes about each quirk, by the number of the quirk; notes about no quirk have the key 0
 	Sets   int64            `json:"sets,omitempty"`
 	Kept   int64            `json:"kept"` // number of rows in the record
 }
@@ -140,8 +140,8 @@ func (t *Tally) uncount(cause string, n int64) {
 // End is the last line of a record.
 type End struct {
 	Ended time.Time `json:"ended"`
-	Alike int64     `json:"alike,omitempty"` // number of idle runs just before this one, whose records this one has replaced
-	Since time.Time `json:"since,omitzero"`  // when the first of these runs began
+	Alike int64     `json:"alike,omitempty"` // number of earlier idle runs whose records this record has replaced
+	Since time.Time `json:"since,omitzero"`  // start of the first run that Alike counts
 	Outcome
 	Tally
 }

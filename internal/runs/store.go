@@ -29,7 +29,7 @@ const (
 var (
 	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
 	// formerName matches the file names that earlier versions of this program gave to
-	// records. They contain the time of the run.
+	// records. These names contain the time of the run.
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 
@@ -58,7 +58,7 @@ func fileNames(root *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// runIDs lists the numbers of the recorded runs, newest first.
+// runIDs returns the numbers of the recorded runs, the newest first.
 func runIDs(root *os.Root) ([]int64, error) {
 	found, err := fileNames(root)
 	var all []int64
@@ -115,7 +115,7 @@ func List(state string) ([]Record, error) {
 	for _, id := range all {
 		rec, err := readEdges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
-			continue // another run removed the record, or the file is no record
+			continue // another run has removed the record, or it is not a regular file
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the record of run %d in %q: %w", id, state, err)

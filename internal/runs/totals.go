@@ -26,10 +26,10 @@ type Totals struct {
 	Failed     int64                     // number of resources that could not be fetched
 	Bytes      int64                     // bytes of resources
 	Unverified int64                     // the number of fetched resources for which the Source states neither length nor digest
-	Patches    transfer.PatchCounts      // the counts of applied patches, and how many bytes they saved
+	Patches    transfer.PatchCounts      // counts of applied patches and of the bytes that they saved
 	Taken      int64                     // the number of existing files that became resources of the mirror
 	Planned    int64                     // number of requests that a plan will send
-	Via        map[destination.Via]int64 // the number of fetched resources by the way in which they were fetched
+	Via        map[destination.Via]int64 // number of fetched resources by the way of transfer
 	Failures   []destination.Failure     // the first failures
 	Origins    map[string]int64          // number of resources left out because they are of another origin, by origin
 	Partial    []error                   // errors of documents that could not be used
@@ -39,7 +39,7 @@ type Totals struct {
 	Frozen     []SetNote // sets without changes for longer than --max-age
 	Gaps       []SetNote // sets whose changes are partly unknown
 	Orphans    []destination.Orphan
-	latest     []setMoment // newest changes of the sets
+	latest     []setMoment // time of the newest change of each set
 }
 
 // Withheld describes the deletions of a set that need consent.
@@ -80,7 +80,7 @@ func AddCounts[K comparable](total, counts map[K]int64) map[K]int64 {
 	return total
 }
 
-// AddPlan adds the counts of the plan for a set.
+// AddPlan adds the counts and notes of the plan for a set.
 func (t *Totals) AddPlan(p *destination.SetPlan) {
 	counts := p.Counts
 	if p.Withheld {
@@ -95,7 +95,7 @@ func (t *Totals) AddPlan(p *destination.SetPlan) {
 	t.addNotes(p.Set, p.RolledBack, p.Gap, p.Latest)
 }
 
-// AddReport adds the counts of the report on a set.
+// AddReport adds the counts and notes of the report on a set.
 func (t *Totals) AddReport(r *destination.SetReport) {
 	t.addCounts(r.Counts, r.Origins, r.Partial)
 	t.Bytes += r.Bytes
@@ -110,7 +110,7 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.addNotes(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count counts the resource that an action of a plan will fetch, if any, by the way of transfer.
+// Count adds the resource of a planned action to Via. It ignores an action that fetches nothing.
 func (t *Totals) Count(act destination.Action) {
 	if act.Via != "" {
 		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})
@@ -156,8 +156,8 @@ func (t *Totals) addNotes(set, rolledBack, gap string, latest time.Time) {
 	}
 }
 
-// Close adds the sets that the Source no longer offers, and the sets whose newest change is older
-// than maxAge. A maxAge of 0 means that there is no limit.
+// Close sets Orphans, the sets that the Source no longer offers, and Frozen, the sets whose newest
+// change is older than maxAge. If maxAge is 0, no set is too old.
 func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
 	t.Orphans = orphans
 	if maxAge == 0 {
