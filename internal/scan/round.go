@@ -127,8 +127,6 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	return send(ctx, l.order, job{round: now})
 }
 
-// roundSize returns the largest number of files whose results are recorded in one
-// transaction.
 func (d *Deps) roundSize() int {
 	if d.Unpublished {
 		return enrollSize
@@ -160,8 +158,6 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job, and passes it to take. At the end of a round (the
-// files of one transaction) it calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -191,7 +187,6 @@ func (l *pipeline) removeRound(r *round) {
 	l.rounds = l.rounds[1:] // rounds end in the order in which they began
 }
 
-// close discards the copies of files whose results were not recorded.
 func (l *pipeline) close() error {
 	var errs []error
 	for _, r := range l.rounds {
