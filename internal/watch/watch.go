@@ -87,7 +87,6 @@ func Run(ctx context.Context, s Session, o Options) error {
 	return l.run(ctx)
 }
 
-// loop collects changes and publishes them together.
 type loop struct {
 	changes       <-chan change // reported changes; nil or closed if none are reported
 	every, rescan time.Duration
