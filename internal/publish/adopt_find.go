@@ -220,7 +220,6 @@ func (a *adopter) checkNamesFree() error {
 	return nil
 }
 
-// findCapabilityList returns the key of the Capability List.
 func (a *adopter) findCapabilityList() (string, error) {
 	for _, key := range entrances {
 		there, err := a.exists(key)
@@ -233,7 +232,7 @@ func (a *adopter) findCapabilityList() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // the file has this name but is no such document, so the next name is tried
+			continue // this file is no such document, so the next name is tried
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:

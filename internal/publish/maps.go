@@ -74,7 +74,6 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 	return g, nil
 }
 
-// publishedMaps returns a function that reports whether an Aggregation has a published map.
 func (r *run) publishedMaps(ctx context.Context) (has func(key string) bool, err error) {
 	known := map[string]bool{}
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemMap, 0) {

@@ -35,7 +35,7 @@ func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]
 	}
 	var made bytes.Buffer
 	limit := min(patch.MaxBytes, (m.Length.Int64()-1)/2)
-	ok, err = r.patching.contents.verified(ctx, m, patch.MaxVCDIFF, func(after io.Reader) error {
+	ok, err = r.patching.contents.readVerified(ctx, m, patch.MaxVCDIFF, func(after io.Reader) error {
 		_, err := patch.MakeVCDIFF(ctx, before, info.Size, after, &made, limit)
 		return err
 	})

@@ -200,7 +200,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
 	before, err := c.firstChange(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // the log has every change after through, because the oldest changes are removed first
+	if err != nil || before.Seq > 0 { // an older change is still in the log, so no later one was removed, because the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -234,7 +234,7 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 	return nil
 }
 
-// placeVersions creates the missing files of all stored versions.
+// placeVersions writes the missing files of all stored versions to the output.
 func (r *run) placeVersions(ctx context.Context) error {
 	for batch, err := range spool.Batches(r.versions.After(ctx, time.Time{}), keptStep) {
 		if err != nil {
@@ -292,9 +292,9 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 }
 
 // versionsExpireBefore returns the time before which a version must have ended so that it
-// may be removed. This is the earlier of two times: the longest KeepVersions of all sets
-// ago, and the time of the oldest state that a published document lists, because its
-// entries link to versions. It is zero if no version may be removed.
+// may be removed. This is the earlier of two times: the present time minus the longest
+// KeepVersions of all sets, and the time of the oldest state that a published document
+// lists, because its entries link to versions. It is zero if no version may be removed.
 func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {

@@ -29,7 +29,7 @@ type limits struct {
 	bytes   int64
 	age     time.Duration // the largest age; 0 means that there is no limit
 
-	linkLength func(*catalog.Change) int64 // linkLength returns the length of the links that will be added to the entry of a change; nil if no links will be added
+	linkLength func(*catalog.Change) int64 // returns the length of the links that will be added to the entry of a change; nil if no links will be added
 }
 
 // size returns an upper estimate of the length of the entry of a change in a Change List.
@@ -112,6 +112,5 @@ func entryBytes(ch *catalog.Change) int64 {
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally is the count of the changes with after < Seq <= through. Later changes can be added
-// to it.
+// tally counts the changes with after < Seq <= through. Later changes can be added to it.
 type tally struct{ after, through, n int64 }
