@@ -11,8 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// snapshot writes the Resource List and the plain sitemap of the Snapshot in u, if there
-// is one.
+// snapshot writes the Resource List and the plain sitemap, if the Update has a Snapshot.
 func (m *maker) snapshot(ctx context.Context, u Update) error {
 	s := u.Snapshot
 	if s == nil {

@@ -60,7 +60,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish commits a publication after fill has added its contents, and calls Done.
+// publish commits a publication that the function fill completes, and calls Done for it.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -210,7 +210,7 @@ func (s *suite) retired() {
 	s.publish("", func(p *source.Publication) { // b.xml is written and linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml, which was retired twice, keeps the first time
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml was retired twice, and the time of the first retirement counts
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
