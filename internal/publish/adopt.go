@@ -257,7 +257,7 @@ func (a *adopter) recordMember(c *catalog.Adoption, set *adoptedSet, ch catalog.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // in such a list "lastmod" is the time of the change, for readers of ResourceSync 1.0
+		modified = resourcesync.Datetime{} // this "lastmod" is the time of the change, not of the file, for readers of ResourceSync 1.0
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,

@@ -139,7 +139,7 @@ type baseWriter struct {
 	bases   *bases
 	batch   blob.Batch      // nil if no batch is open
 	pending map[string]bool // keys that the open batch changes
-	size    int64           // bytes in the open batch
+	size    int64           // number of bytes in the open batch
 }
 
 // replace replaces the object at a key by about size bytes, which the function fill writes.

@@ -111,7 +111,7 @@ type contents struct {
 	facts facts
 	id    catalog.SetID
 	kept  blob.Bucket // the store with copies of bytes; nil if there are no copies
-	since time.Time   // resources that have changed since this time may have their bytes in the store kept
+	since time.Time   // the bytes of resources that have changed since this time may be in the field kept
 	// The present bytes of resources are read from tree or input. Both are nil if no bytes
 	// can be read.
 	tree  scan.Tree

@@ -122,7 +122,7 @@ func (p *places) root() *os.Root {
 // parentInfo returns the FileInfo of the parent directory of root, or nil if it cannot be
 // read.
 func parentInfo(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join is not used, because it removes the ".."; but if the root is a symbolic link, ".." means the parent of the link's target
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join would remove the "..", but if the root is a symbolic link, ".." is the parent of its target
 	if err != nil {
 		return nil
 	}

@@ -32,8 +32,8 @@ type Site struct {
 	Sets   []Set
 
 	Algorithms []resourcesync.Algorithm // digest algorithms; nil means only sha-256
-	Adopt      bool                     // whether to adopt a publication in Out that has no state here, if State is new
-	Move       bool                     // whether to remove the documents at another base URL to which the state belongs, and to publish the site from scratch at BaseURL
+	Adopt      bool                     // whether to take over a publication in Out whose state is lost or that another program made; no effect unless State is new
+	Move       bool                     // if the state belongs to another base URL: whether to remove the documents published there and to publish the site from scratch at BaseURL
 	DryRun     bool                     // whether to write nothing, not even the state, and to report what a real run would do
 	Workers    int                      // number of files hashed concurrently; 0 means one per processor
 	Generator  string                   // name and version of the program, for the HTML pages

@@ -39,7 +39,7 @@ type run struct {
 	now time.Time
 	seq int64
 
-	called int64 // the number that catalog.Facts.Relabelled returned for the set
+	called int64 // a number that changes whenever new types or encodings in the set are recorded: see catalog.Facts.Relabelled
 
 	kept, packaged int64 // number of bytes of resources that were stored, and number of those that were packed
 

@@ -66,8 +66,8 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes stored bytes that neither a caller of hold nor a change in unpacked
-// needs. unpacked yields the changes that no Change Dump contains yet.
+// prune removes the stored bytes that are needed neither by a caller of hold nor by one
+// of the unpacked changes, which no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, unpacked iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
@@ -81,8 +81,8 @@ func (s *store) prune(ctx context.Context, unpacked iter.Seq2[catalog.Change, er
 }
 
 // remove locks s.mu, so that release has to wait. Therefore the bytes of a change that is
-// recorded meanwhile stay: either release was not called for them yet, or unpacked yields
-// the change.
+// recorded meanwhile stay: either release was not called for them yet, or the change is
+// one of the unpacked changes.
 func (s *store) remove(ctx context.Context, infos []blob.Info, unpacked iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,7 +96,7 @@ func checkSameLabels(a, b *Set) error {
 
 func (s *Set) includesAll() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf combines the type and the encoding of the rules whose glob is pattern.
+// ruleOf combines the type and the encoding of the rules whose glob equals pattern.
 func ruleOf(rules []scan.Rule, pattern string) (combined scan.Rule) {
 	for _, r := range rules {
 		if r.Match == pattern {

@@ -27,7 +27,7 @@ type lister struct {
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
-	more    bool     // whether there are more such origins than the field origins contains
+	more    bool     // whether the listed URIs have more origins than the field origins contains
 
 	spool           string       // directory for temporary files; "" means the directory of the operating system
 	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI
@@ -231,8 +231,8 @@ func (l *lister) doubtAbout(m *member) Doubt {
 }
 
 // copyURIs returns the URIs of our copies of the resources to which the members of a
-// batch link. The keys of the result are the URIs in the links. Only links are considered
-// for whose relation the function follow returns true.
+// batch link. The keys of the result are the URIs in the links. The function follow
+// selects the links by their relation.
 func (l *lister) copyURIs(ctx context.Context, batch []member, follow func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {

@@ -65,8 +65,8 @@ type Options struct {
 
 	Sets []string // sets of the mirror to publish, by the URIs of their Capability Lists; nil means all sets
 	Kept string   // name of the set with the resources that the mirror keeps in an earlier state; "" if there is no such set
-	// Also has reasons for leaving out a resource that do not apply: resources with these
-	// reasons are listed nevertheless.
+	// The field Also has the doubts that do not matter: resources with them are listed
+	// nevertheless.
 	Also []Doubt
 	// OriginalURIs means that resources are listed under their URI at the first origin,
 	// with a link to our copy (1.1 §14.2). Readers have to be configured to allow that

@@ -109,7 +109,7 @@ type listWork struct {
 	LastServed string
 	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
 	Label      bool   // whether the bytes have not changed, so that only type, encoding, changefreq and links are recorded
-	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
+	Was        bool   // in a listing of changes, whether the resource was a member of the set before the first listed change
 	Number     int64  // the position of this resource in the plan, counted from 1
 }
 

@@ -46,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // limited to the present time: if the clock of the list is ahead, later lists would otherwise count as too old
+		moment := earliest(p.moment, l.Now()) // limited to the present time: if the list states a future time, later lists would otherwise count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -95,19 +95,19 @@ type listApplier struct {
 func (a *listApplier) applyAll() error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
+	inRound := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
 	for w, err := range a.p.listed.All() {
 		if err != nil {
 			return err
 		}
-		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && in[w.URI] {
+		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && inRound[w.URI] {
 			if err := a.round(round); err != nil {
 				return err
 			}
 			round, bytes = round[:0], 0
-			clear(in)
+			clear(inRound)
 		}
-		in[w.URI] = true
+		inRound[w.URI] = true
 		round = append(round, w)
 		bytes += w.Length.Int64()
 	}

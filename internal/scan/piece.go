@@ -16,9 +16,9 @@ import (
 // digest, its files need not be compared one by one.
 type piece struct {
 	catalog.Piece
-	whole  bool  // whether every file in the piece could be examined, and at least one of them is to be published
-	asked  bool  // whether the digest of the piece has been looked up in the catalog
-	same   bool  // whether the catalog has the same digest for the piece
+	whole  bool  // whether every file in this part of the directory could be examined, and at least one of them is to be published
+	asked  bool  // whether the digest of these files has been looked up in the catalog
+	same   bool  // whether the catalog has the same digest of these files
 	number int64 // the number that the piece has in the plan, counted from 1; 0 if the piece is not to be stored
 }
 

@@ -55,7 +55,7 @@ type Plan struct {
 	mounts   []string                  // the mount points that were found in the directory tree
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
 	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
-	followed *spool.Index              // in a listing of changes, for each URI: the highest listWork.Number that a later entry for the URI follows (in the field Offset)
+	followed *spool.Index              // in a listing of changes, by URI: the number of the last planned change (in the field Offset) that a later entry of the listing follows
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
@@ -449,7 +449,7 @@ func (b *planner) findVanished() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished, and not if --max-delete permits the deletion of all
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished and --max-delete does not permit the deletion of all of them
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)

@@ -43,7 +43,7 @@ type pipeline struct {
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // the rounds whose copies are not finished or discarded yet
+	rounds []*round // the rounds whose copies of bytes are neither committed nor discarded yet
 }
 
 // readAll reads the files of a plan. It calls take with each result, in the order of the
@@ -169,7 +169,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // once the context is done, h may contain an error that the cancellation caused
+		if err := ctx.Err(); err != nil { // once the context is done, the result may contain an error that the cancellation caused
 			return err
 		}
 		return take(h)
