@@ -205,7 +205,6 @@ func copyCommand(base, uri, set string) string {
 	return webpage.Shell("instep", "sync", uri, "./"+strings.ReplaceAll(dir, ":", "-"))
 }
 
-// nameBelow returns a URI without the base URL and without percent escapes.
 func nameBelow(base, uri string) string {
 	name, below := strings.CutPrefix(uri, base)
 	if plain, err := url.PathUnescape(name); below && err == nil && utf8.ValidString(plain) {

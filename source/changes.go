@@ -204,7 +204,6 @@ func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, pack
 	return err
 }
 
-// packageEntry returns the entry for a package in a Change Dump (1.1 §13.1).
 func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(p.Key)}
 	en.Type, en.Length, en.Digests = zipType, resourcesync.Bytes(p.Length), p.SHA256.digests()
@@ -253,7 +252,6 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 	return nil
 }
 
-// interval returns the entry for a Change List or Change Dump in an index or archive.
 func (m *maker) interval(it *Item, key string) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(key)}
 	en.From, en.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(it.Until)

@@ -14,7 +14,6 @@ import (
 	"instep/resourcesync"
 )
 
-// defaultPackageBytes is the default of Policy.PackageBytes.
 const defaultPackageBytes = 1 << 30
 
 // packer puts bitstreams (resources with their bytes) into packages, in the given order.
@@ -144,7 +143,6 @@ func (k *packer) periodEnd(next *resourcesync.Entry) resourcesync.Datetime {
 	return k.members[len(k.members)-1].Datetime
 }
 
-// write writes the current package to its key, and a copy of its manifest as a document.
 func (k *packer) write(ctx context.Context) (Item, error) {
 	key := fmt.Sprintf("%s%05d", k.dir, k.earlier+len(k.items)+1)
 	zip, manifest := key+".zip", key+"-manifest.xml"

@@ -372,8 +372,6 @@ func (h *handler) label(name string) Label {
 	return h.o.Label(name)
 }
 
-// isDocument reports whether a path is that of a document of the publication, and not of a
-// resource.
 func isDocument(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
 // maxLinks is the largest number of Link headers in an answer.
@@ -423,7 +421,6 @@ func (h *handler) sets() []ServedSet {
 	return sets
 }
 
-// robotsName is the file that crawlers request from the root of a host.
 const robotsName = "robots.txt"
 
 // robots answers a request for robots.txt if no such file exists. The answer is for

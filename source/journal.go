@@ -91,7 +91,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless if the program stops before the next record is written, because Expired then ignores this key
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // if the program stops before the next record is written, Expired ignores this key
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -205,7 +205,6 @@ func (j *BucketJournal) Forget(ctx context.Context, key string) error {
 	})
 }
 
-// keys returns the keys that start with prefix, in ascending order.
 func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, error) {
 	var keys []string
 	for info, err := range j.bucket.List(ctx, prefix) {

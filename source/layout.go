@@ -87,7 +87,6 @@ func ParseBaseURL(s string) (string, error) {
 	return u.String(), nil
 }
 
-// layout computes the keys of the documents of one set.
 type layout struct {
 	base string // ends in "/"
 	set  string // "" is the default set

@@ -13,7 +13,6 @@ import (
 	"instep/resourcesync"
 )
 
-// maker writes the documents of one publication.
 type maker struct {
 	p      *Publisher
 	l      layout
@@ -128,7 +127,6 @@ func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	return m.writeShort(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
 }
 
-// writeShort writes a document whose entries are all in memory.
 func (m *maker) writeShort(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
 	_, err := m.st.write(ctx, doc, h, listed(entries))
 	return err

@@ -91,8 +91,8 @@ func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
 	return nil
 }
 
-// count adds a member to the estimated sizes, in which each & or ' counts as six bytes,
-// because it may be escaped in XML.
+// count adds a member to the estimated sizes. Each & or ' counts as six bytes, because
+// XML may escape it.
 func (s *size) count(m *member) {
 	const around = 400
 	text := int64(len(m.URI) + len(m.Type) + 5*strings.Count(m.URI, "&") + 5*strings.Count(m.URI, "'"))

@@ -41,7 +41,6 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting is the name of the setting that holds an adoptionRecord as JSON.
 const adoptedSetting = "adopted"
 
 // adoptionRecord has the keys of those documents of an adopted publication that remain in
@@ -257,7 +256,7 @@ func (a *adopter) recordMember(c *catalog.Adoption, set *adoptedSet, ch catalog.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // this "lastmod" is the time of the change, not of the file, for readers of ResourceSync 1.0
+		modified = resourcesync.Datetime{} // Instep wrote the time of the change as "lastmod", so the modification time is unknown
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -418,14 +417,14 @@ func (a *adopter) recordOurs(prefix string) error {
 	return nil
 }
 
-// documentOf returns the record of a file as a document. It returns an error if Instep
-// cannot have written the file.
+// documentOf returns the record of a document. It returns an error if Instep cannot have
+// written the file.
 func (a *adopter) documentOf(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {
 	case strings.HasSuffix(name, ".zip"):
-		return doc, nil // a package is compared by its size only, without a digest
+		return doc, nil // no digest is needed, because a package is compared only by its size
 	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
 		d, err := a.read(key, "")
 		if err != nil {

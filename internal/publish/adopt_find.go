@@ -300,8 +300,8 @@ func (a *adopter) findDescriptions(capabilities *doc) error {
 	return nil
 }
 
-// recordReplaced records a document of the adopted publication as written by this state, so
-// that publications may replace it by a copy of one of their documents.
+// recordReplaced records that this state wrote a document of the adopted publication, so
+// that publications may replace it by a copy of a document of their own.
 func (a *adopter) recordReplaced(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {

@@ -17,7 +17,8 @@ import (
 	"instep/source"
 )
 
-// patching holds what one publication needs to make patches, and counts the patches made.
+// patching has the data with which one publication makes patches, and counts the patches
+// made.
 type patching struct {
 	links       map[int64]resourcesync.Link // links to patches, by the number of the change
 	current     bool                        // whether the stored bytes (see bases) are those of the last publication

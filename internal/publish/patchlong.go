@@ -13,7 +13,6 @@ import (
 	"instep/resourcesync"
 )
 
-// isLong reports whether a resource is too long to be held in memory.
 func isLong(m catalog.Resource) bool { return m.Length.Int64() > patch.MaxBytes }
 
 // longPatch returns the VCDIFF patch that turns the stored bytes at key into the bytes of a

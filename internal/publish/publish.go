@@ -73,8 +73,8 @@ type Set struct {
 
 	Patches     bool          // whether to publish patches of changed resources; to make them, the last published bytes of all resources are stored in State
 	Dumps       bool          // whether to offer Resource Dumps and Change Dumps
-	DumpEvery   time.Duration // a Resource Dump older than this is replaced if something has changed; if 0, only the number of changes decides about a new dump
-	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides about a new list
+	DumpEvery   time.Duration // age after which a Resource Dump is replaced if something has changed; 0 means that only the number of changes decides
+	RebaseEvery time.Duration // age after which a Resource List is replaced if something has changed; 0 means that only the number of changes decides
 	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes closes it
 
 	ChangeListMax int    // maximum number of changes in a Change List; 0 means 5,000; if one Record call has more changes, they get a larger list

@@ -450,7 +450,6 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// recordPublished makes a publication the last one of the set, and adds it to the report.
 func (r *run) recordPublished(ctx context.Context, d decision, pub source.Publication) error {
 	r.reportURIs(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump

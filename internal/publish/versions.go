@@ -35,7 +35,6 @@ const keptStep = 500
 // set.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
-// versionsName is the subdirectory of contentName that has the bytes of versions.
 const versionsName = "versions"
 
 // openVersions opens the store of versions if a set of the site keeps versions now or kept
@@ -318,9 +317,9 @@ func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err er
 	return until, nil
 }
 
-// oldestState returns the earliest time of any state that the published documents of a kind
-// list. It is zero if there are no such documents. The open Change List of the run's set
-// does not count, because it is written again before versions are removed.
+// oldestState returns the time of the oldest state in the published documents of a kind.
+// It is zero if there are no such documents. The open Change List of the run's set does
+// not count, because it is written again before versions are removed.
 func (r *run) oldestState(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
 	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
 		switch {

@@ -51,7 +51,6 @@ func (l *lister) originsNote() string {
 	return text
 }
 
-// addOrigin adds the origin of a listed URI to the origins in the message of originsNote.
 func (l *lister) addOrigin(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -66,7 +65,6 @@ func (l *lister) addOrigin(uri string) {
 	}
 }
 
-// chooseSets selects the sets to publish: those that have been copied completely.
 func (l *lister) chooseSets(ctx context.Context) error {
 	known, err := l.m.Sets(ctx)
 	if err != nil {
@@ -271,7 +269,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // without the parts that may make the entry invalid; these are added one by one below
+	fit := *said // has no parts that may make the entry invalid; these are added one by one below
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit

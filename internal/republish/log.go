@@ -140,7 +140,6 @@ func (r *reader) optionsDigest(list *scan.List) string {
 	return h.Digests().String()
 }
 
-// storePosition stores in a plan the position up to which the log was read.
 func (r *reader) storePosition(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil

@@ -345,7 +345,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // the resource left the set after the plan was made
+			continue // the resource has left the set since the plan was made
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {

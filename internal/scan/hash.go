@@ -237,7 +237,6 @@ func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int6
 	return n + more, err
 }
 
-// readPrefix reads until the buffer is full or the input ends.
 func readPrefix(from io.Reader, buffer []byte) ([]byte, error) {
 	n, err := io.ReadFull(from, buffer)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -255,7 +254,6 @@ func (h *hashed) discard() error {
 	return err
 }
 
-// contextReader is a reader that returns an error once its context is done.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -126,7 +126,7 @@ type listStat struct {
 	Listed     string `json:"listed,omitempty"` // the signature of the listed facts; "" if the bytes may change while the signature stays the same
 	ETag       string `json:"etag,omitempty"`
 	LastServed string `json:"last_served,omitempty"` // the "Last-Modified" header of the response with the bytes
-	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if it is the URI of the resource
+	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if the bytes are at the URI of the resource
 }
 
 func parseListStat(text string) listStat {
@@ -153,8 +153,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature returns a text that consists of those listed facts that change when the bytes
-// change.
+// signature returns the listed facts that change whenever the bytes change, as one text.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -198,8 +197,6 @@ func (e *Listed) statementsChanged(known *catalog.Resource) bool {
 	return e.Told && (!sameLabels(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// describesRecorded reports whether the listed path, length and digests equal the recorded
-// ones.
 func (e *Listed) describesRecorded(known *catalog.Resource) bool {
 	return known.Path == e.catalogPath() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }

@@ -325,7 +325,7 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	if e.Path != "" {
 		same, err := b.hasRecordedStamp(known, e)
 		if err != nil && b.l.Changes && b.l.Tree != nil {
-			return false, nil // Apply meets the same error, and knows whether a later state of the resource follows
+			return false, nil // Apply will get the same error, and knows whether a later state of the resource follows
 		}
 		return same, err
 	}
@@ -335,8 +335,6 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// hasRecordedStamp reports whether the file of a resource still has the stamp (such as size
-// and times) that it had when the resource was recorded.
 func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool, error) {
 	f, err := b.l.locate(e.Path)
 	if err != nil {
@@ -345,8 +343,6 @@ func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 }
 
-// locate finds the file of a listed resource. It returns an error if the file does not
-// exist, or must not be published.
 func (l *List) locate(name string) (found, error) {
 	if l.Tree == nil {
 		return found{}, fmt.Errorf("file %q: no directory with the files was given", name)
@@ -358,8 +354,6 @@ func (l *List) locate(name string) (found, error) {
 	return f, err
 }
 
-// staysPublished reports whether a resource stays published although the listing says that
-// it must not be published.
 func (b *listPlanner) staysPublished(known *catalog.Resource, e *Listed) (bool, error) {
 	switch {
 	case e.Out == Loop || !known.Member:

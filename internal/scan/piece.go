@@ -9,7 +9,7 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of the entries of one directory that was read at one time, without
+// piece is a group of entries of one directory that were read together, without
 // subdirectories. When all files of a piece are recorded as the scan found them, the
 // catalog stores a digest of the piece. The catalog deletes this digest when it records
 // another state of a file in the same directory. As long as a piece has the stored

@@ -127,8 +127,6 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	}
 }
 
-// vanishedResources yields the resources of the set whose file no longer exists, in
-// batches.
 func (d *Dir) vanishedResources(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
 		for keys, err := range spool.Batches(p.vanished.All(), batchSize) {
@@ -203,7 +201,7 @@ type planner struct {
 	ctx     context.Context
 	d       *Dir
 	p       *Plan
-	seen    *spool.Keys // the keys of all files that exist or may exist
+	seen    *spool.Keys // the keys of the files that were found, and of those that could not be examined
 	uris    []string    // the URIs of files, in the order of the files
 	files   []observation
 	changed bool // whether a file differs from the recorded state, so that deleted resources must be looked for
@@ -232,7 +230,7 @@ func (b *planner) run() error {
 		return err
 	}
 	if !b.changed && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
-		return nil // the members of the set are exactly the files that were found
+		return nil // nothing vanished: the members of the set are exactly the files that were found
 	}
 	return b.findVanished()
 }
@@ -409,7 +407,6 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return d.complete(known.Digests)
 }
 
-// complete reports whether the digests include a digest by each configured algorithm.
 func (d *Deps) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
