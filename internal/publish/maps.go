@@ -35,9 +35,9 @@ func (c *collections) addLinks(en *resourcesync.Entry) {
 }
 
 // aggregate sets r.collections, which links entries to those Aggregations that have a
-// published map. If the publication has a snapshot, it also groups the resources of the set
-// into Aggregations. The caller must close the returned Grouping. It is nil if the maps do
-// not change.
+// published map. If the publication has a snapshot, it also groups the resources of the
+// set into Aggregations. The caller must close the returned Grouping, which is nil if the
+// maps do not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
 	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {

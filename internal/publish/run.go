@@ -63,10 +63,10 @@ func (r *run) publishSet(ctx context.Context) error {
 	}
 }
 
-// scanAndPublish scans the set once and publishes it. The result again is true in two
-// cases: bytes that a dump must contain no longer exist and mayRepeat is true, so that
-// another scan is needed; or Change Dumps had to end, so that another publication begins
-// new ones.
+// scanAndPublish scans the set once and publishes it. The result again is true if another
+// scan is needed, because bytes that a dump must contain no longer exist; this happens
+// only if mayRepeat is true. It is also true if Change Dumps had to end, so that another
+// publication begins new ones.
 func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.scanSet(ctx); err != nil {
 		return false, err

@@ -46,9 +46,10 @@ type pipeline struct {
 	rounds []*round // the rounds whose copies of bytes are neither committed nor discarded yet
 }
 
-// readAll reads the files of a plan. It calls take with each result, in the order of the
-// plan, and end after each round (the files of one transaction). It stops at the first
-// error of take or end. While one round is recorded, at most one more round is read.
+// readAll reads the files of a plan. It passes each result to the function take, in the
+// order of the plan, and calls the function end after each round (the files of one
+// transaction). It stops at the first error of take or end. While one round is recorded,
+// at most one more round is read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	l.outs.New = func() any { return make(chan hashed, 1) }
