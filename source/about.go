@@ -117,8 +117,8 @@ func (m *maker) aboutSource(ctx context.Context, sets []string) error {
 	return m.page(ctx, aboutKey, "about", p)
 }
 
-// setOnPage returns what the page about the Source shows of one set. If counted is false,
-// these are only the heading of the set and a link.
+// setOnPage returns the part of the page about the Source that shows one set. If counted
+// is false, this part has only the heading of the set and a link.
 func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
 	if set == m.l.set {
 		return m.setPage(m.l, m.policy.About, &m.pub), nil
@@ -205,7 +205,6 @@ func copyCommand(base, uri, set string) string {
 	return webpage.Shell("instep", "sync", uri, "./"+strings.ReplaceAll(dir, ":", "-"))
 }
 
-// nameBelow returns a URI without the base URL and without percent escapes.
 func nameBelow(base, uri string) string {
 	name, below := strings.CutPrefix(uri, base)
 	if plain, err := url.PathUnescape(name); below && err == nil && utf8.ValidString(plain) {
@@ -214,9 +213,9 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest yields the changes unchanged. After the last one, it stores the last maxLatest
-// changes in *to, newest first. If there are fewer, it also stores changes of the slice
-// older, as long as they happened before start.
+// keepLatest yields the changes unchanged. After the last one, it stores the last
+// maxLatest changes in *to, newest first. If there are fewer, it adds earlier ones from
+// the slice older, up to the time start.
 func keepLatest(to *[]LatestChange, older []LatestChange, start time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(start) })

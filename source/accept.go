@@ -70,7 +70,6 @@ func (h *handler) pathOf(name string) string {
 	return u.EscapedPath()
 }
 
-// mediaRange is an element of an Accept field.
 type mediaRange struct {
 	essence string
 	quality int // 0 to 1000

@@ -57,14 +57,14 @@ func (m *maker) endDumps(o offered, u Update) {
 }
 
 // recordRetention records how retention has changed the lists or dumps of one kind, and
-// retires the keys that are no longer needed. The slices before and after are in ascending
+// retires the keys that are no longer needed. oldItems and newItems are in ascending
 // order of Number.
-func (m *maker) recordRetention(ctx context.Context, before, after []Item) error {
-	for _, was := range before {
+func (m *maker) recordRetention(ctx context.Context, oldItems, newItems []Item) error {
+	for _, was := range oldItems {
 		var linked []string
-		if len(after) > 0 && after[0].Number == was.Number {
-			is := after[0]
-			after = after[1:]
+		if len(newItems) > 0 && newItems[0].Number == was.Number {
+			is := newItems[0]
+			newItems = newItems[1:]
 			linked = m.neededKeys(&is)
 			if is.Current != was.Current || is.Archive != was.Archive {
 				m.shelf.put(is)
@@ -99,7 +99,7 @@ func (m *maker) neededKeys(it *Item) (keys []string) {
 		keys = append(keys, it.Key)
 	}
 	if it.Archive > 0 {
-		keys = append(keys, m.l.archived(it.Kind, it.Number))
+		keys = append(keys, m.l.archiveKey(it.Kind, it.Number))
 	}
 	return keys
 }
@@ -179,8 +179,8 @@ type archivePart struct {
 	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf divides an archive into parts with size numbers each. The ascending numbers of
-// the archived lists or dumps may have gaps.
+// partsOf divides an archive into parts that cover size numbers each. The ascending
+// numbers of the archived lists or dumps may have gaps.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -243,7 +243,7 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 // "never", because archived lists and dumps stay unchanged.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
-		en = m.interval(it, m.l.archived(it.Kind, it.Number))
+		en = m.interval(it, m.l.archiveKey(it.Kind, it.Number))
 	} else {
 		en = resourcesync.Entry{Loc: m.l.uri(it.Key)}
 		en.At, en.Completed = resourcesync.DatetimeOf(it.At), resourcesync.DatetimeOf(it.Completed)

@@ -72,7 +72,7 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// changeDocument writes the Change List or Change Dump for the period w. If that period is
+// changeDocument writes the Change List or Change Dump for a period. If the period is
 // closed, changeDocument also writes the copy for the archive.
 func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	h := m.header(resourcesync.Capability(it.Kind))
@@ -92,7 +92,7 @@ func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries
 	if it.Until.IsZero() || m.policy.Archive == nil {
 		return n, nil
 	}
-	doc.Key = m.l.archived(it.Kind, it.Number)
+	doc.Key = m.l.archiveKey(it.Kind, it.Number)
 	it.Keys = append(it.Keys, doc.Key)
 	it.Archive = nextPlace(m.shelf.items[it.Kind])
 	_, err = m.st.write(ctx, doc, h, entries)
@@ -137,7 +137,7 @@ func (m *maker) endsDumps(u Update) bool {
 	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
 }
 
-// changeDump writes the Change Dump that belongs to the Change List w. Each publication
+// changeDump writes the Change Dump for the period of a Change List. Each publication
 // adds one or more packages to it (1.1 §13).
 func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if w.Fresh == nil {
@@ -204,7 +204,6 @@ func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, pack
 	return err
 }
 
-// packageEntry returns the entry for a package in a Change Dump (1.1 §13.1).
 func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(p.Key)}
 	en.Type, en.Length, en.Digests = zipType, resourcesync.Bytes(p.Length), p.SHA256.digests()
@@ -253,7 +252,6 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 	return nil
 }
 
-// interval returns the entry for a Change List or Change Dump in an index or archive.
 func (m *maker) interval(it *Item, key string) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(key)}
 	en.From, en.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(it.Until)

@@ -49,10 +49,10 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	return nil
 }
 
-// changePackages packs those changes of w that are in no package yet, writes copies of
-// the manifests (1.1 §13), and records the packages. The period of each package ends
-// where that of the next package begins. The last one ends with the period w or, if w is
-// not closed yet, at its last change.
+// changePackages packs the changes of a period that are in no package yet, writes copies
+// of the manifests (1.1 §13), and records the packages. The period of each package ends
+// where that of the next package begins. The last one ends with the period of the Change
+// List or, if that is not closed yet, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {

@@ -14,7 +14,6 @@ import (
 	"instep/resourcesync"
 )
 
-// defaultPackageBytes is the default of Policy.PackageBytes.
 const defaultPackageBytes = 1 << 30
 
 // packer puts bitstreams (resources with their bytes) into packages, in the given order.
@@ -50,18 +49,18 @@ func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) erro
 	if len(k.members) == 0 {
 		return nil
 	}
-	return k.end(ctx, nil)
+	return k.endPackage(ctx, nil)
 }
 
 func (k *packer) add(ctx context.Context, b Bitstream) error {
 	if k.bytes > 0 && b.Open != nil && k.bytes+b.Length.Int64() > k.limit() {
-		if err := k.end(ctx, &b.Entry); err != nil {
+		if err := k.endPackage(ctx, &b.Entry); err != nil {
 			return err
 		}
 	}
 	err := k.addMember(b)
 	if errors.Is(err, resourcesync.ErrFull) {
-		if err := k.end(ctx, &b.Entry); err != nil {
+		if err := k.endPackage(ctx, &b.Entry); err != nil {
 			return err
 		}
 		err = k.addMember(b)
@@ -108,9 +107,9 @@ func (k *packer) trialHeader() resourcesync.Header {
 	return h
 }
 
-// end writes the current package. next is the first entry of the following package, or nil
+// endPackage writes the current package. next is the first entry of the following package, or nil
 // if there is none.
-func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
+func (k *packer) endPackage(ctx context.Context, next *resourcesync.Entry) error {
 	if k.earlier+len(k.items) >= maxPackages {
 		return fmt.Errorf("publishing: the resources need more than %d packages of %d bytes: expected larger packages", k.earlier+len(k.items), k.limit())
 	}
@@ -125,7 +124,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 		return asGoneError(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // so that the memory that the Open functions use can be freed
+	clear(k.members) // frees the memory that the Open functions use
 	clear(k.patches)
 	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
@@ -144,7 +143,6 @@ func (k *packer) periodEnd(next *resourcesync.Entry) resourcesync.Datetime {
 	return k.members[len(k.members)-1].Datetime
 }
 
-// write writes the current package to its key, and a copy of its manifest as a document.
 func (k *packer) write(ctx context.Context) (Item, error) {
 	key := fmt.Sprintf("%s%05d", k.dir, k.earlier+len(k.items)+1)
 	zip, manifest := key+".zip", key+"-manifest.xml"
@@ -170,18 +168,18 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// writePackage writes the current package, and a copy of its manifest to the writer copied.
-// A preview reads no bytes, and takes the total length of the members as the length of the
-// package.
-func (k *packer) writePackage(ctx context.Context, key string, copied io.Writer) (Document, error) {
+// writePackage writes the current package, and a copy of the manifest to the parameter
+// manifest. A preview reads no bytes, and takes the total length of the members as the
+// length of the package.
+func (k *packer) writePackage(ctx context.Context, key string, manifest io.Writer) (Document, error) {
 	if k.m.preview() {
 		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}
 		k.m.st.docs = append(k.m.st.docs, doc)
-		return doc, writeManifest(copied, k.header, k.members)
+		return doc, writeManifest(manifest, k.header, k.members)
 	}
 	return k.m.placePackage(ctx, key, func(w io.Writer) error {
 		_, err := new(pack.Writer).Write(ctx, w, func(inside io.Writer) error {
-			return writeManifest(io.MultiWriter(inside, copied), k.header, k.members)
+			return writeManifest(io.MultiWriter(inside, manifest), k.header, k.members)
 		}, slices.Concat(k.members, k.patches))
 		return err
 	})

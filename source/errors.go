@@ -27,7 +27,7 @@ func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%q is not replaced, because it was not written by this publication or was changed since", e.Key)
 }
 
-// WrongStateError reports that the bucket contains what was published from another state
+// WrongStateError reports that the bucket contains a publication from another state
 // directory. Nothing was changed.
 type WrongStateError struct {
 	Found, Want string // UUIDs

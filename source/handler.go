@@ -24,7 +24,7 @@ type HandlerOptions struct {
 	// it. An FS should refuse symbolic links that lead out of its directory. Unlike in
 	// os.Root.FS, file names need not be UTF-8.
 	Dirs []fs.FS
-	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
+	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" means "/".
 	Prefix string
 	// Sets are the sets published here, each with the resources that it covers. If nil,
 	// they are the sets in the Source Description, and each covers every resource.
@@ -120,7 +120,7 @@ func (h *handler) published() Published {
 }
 
 // sitemaps returns the Sitemap lines for robots.txt. It does not use the cached
-// publication: that is read again only if the Source Description changes, and the Sitemaps
+// publication, which is read again only if the Source Description changes: the Sitemaps
 // can change alone.
 func (h *handler) sitemaps() string {
 	return h.readPublished().Sitemaps()
@@ -364,7 +364,7 @@ func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
-// label returns the Label of a file. A document of the publication has an empty Label.
+// label returns the Label of a file. Documents of the publication have no Label.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || isDocument(name) {
 		return Label{}
@@ -372,8 +372,6 @@ func (h *handler) label(name string) Label {
 	return h.o.Label(name)
 }
 
-// isDocument reports whether a path is that of a document of the publication, and not of a
-// resource.
 func isDocument(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
 // maxLinks is the largest number of Link headers in an answer.
@@ -423,7 +421,6 @@ func (h *handler) sets() []ServedSet {
 	return sets
 }
 
-// robotsName is the file that crawlers request from the root of a host.
 const robotsName = "robots.txt"
 
 // robots answers a request for robots.txt if no such file exists. The answer is for

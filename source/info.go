@@ -66,9 +66,8 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 	return i, nil
 }
 
-// CheckState returns a *WrongStateError if the bucket contains what was published from
-// another state directory, and a *NotOursError if another program wrote its
-// publication.json.
+// CheckState returns a *WrongStateError if the bucket contains a publication from another
+// state directory, and a *NotOursError if another program wrote its publication.json.
 func (p *Publisher) CheckState(ctx context.Context) error {
 	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
 	switch {

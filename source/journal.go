@@ -82,8 +82,8 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. It writes the record that marks the publication as done last, so
-// that Recover repeats a Done that was interrupted.
+// Done implements Journal. The record that marks the publication as done is written last,
+// so that Recover repeats a Done that was interrupted.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
 	if err != nil {
@@ -91,7 +91,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless if the program stops before the next record is written: Expired ignores this key then
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // if the program stops before the next record is written, Expired ignores this key
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -109,8 +109,8 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	})
 }
 
-// retire returns new records for those documents that the publication p retires for the
-// first time. It leaves out documents that p also writes.
+// retire returns new records for the documents that a publication retires for the first
+// time. It leaves out documents that the publication also writes.
 func (j *BucketJournal) retire(ctx context.Context, p Publication) ([]documentRecord, error) {
 	written := map[string]bool{}
 	for _, d := range p.Documents {
@@ -205,7 +205,6 @@ func (j *BucketJournal) Forget(ctx context.Context, key string) error {
 	})
 }
 
-// keys returns the keys that start with prefix, in ascending order.
 func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, error) {
 	var keys []string
 	for info, err := range j.bucket.List(ctx, prefix) {
@@ -243,8 +242,8 @@ type recordWriter struct {
 	err   error // the first error
 }
 
-// write calls fill, which adds records to a batch, and commits that batch. The records
-// become durable in the order in which fill puts and deletes them.
+// write commits a batch to which the function fill adds records. The records become
+// durable in the order in which fill puts and deletes them.
 func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
 	batch, err := j.bucket.Begin(ctx)
 	if err != nil {

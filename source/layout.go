@@ -22,13 +22,13 @@ const (
 
 // Values of Document.Rank, in the order of publication.
 const (
-	rankInfo         = iota // publication.json, which names the state directory: before all other documents
-	rankMaps                // Resource Maps, before the lists that link them
+	rankInfo         = iota // publication.json, which names the state directory; written before all other documents
+	rankMaps                // Resource Maps, written before the lists that link them
 	rankMapLists            // the documents that list Resource Maps
 	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
-	rankPatches             // patches, before the Change Lists that link them
-	rankChanges             // Change Lists and Change Dumps, before Resource Lists and Resource Dumps, which may be newer
+	rankPatches             // patches, written before the Change Lists that link them
+	rankChanges             // Change Lists and Change Dumps, written before Resource Lists and Resource Dumps, which may be newer
 	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps
@@ -39,7 +39,7 @@ const (
 	rankCapability          // the Capability List
 	rankDescriptionParts
 	rankDescription  // Source Description, the first document that clients read
-	rankFixedChanges // Change List at a fixed name: no document links to it, and some clients read nothing else
+	rankFixedChanges // Change List at a fixed name, written last: no document links to it, and some clients read nothing else
 )
 
 // nameForm matches the valid names of sets. Keys and URIs contain these names unchanged.
@@ -61,7 +61,7 @@ func ParseBaseURL(s string) (string, error) {
 	if !strings.Contains(s, "://") {
 		return "", fmt.Errorf("base URL %q: expected http:// or https:// at its start", s)
 	}
-	if err != nil { // the text of err may have a part of a password
+	if err != nil { // the error is not returned, because its text may contain a part of a password
 		return "", fmt.Errorf("base URL %q: expected a URL such as https://museum.example.org:8080/path/", s)
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
@@ -87,7 +87,6 @@ func ParseBaseURL(s string) (string, error) {
 	return u.String(), nil
 }
 
-// layout computes the keys of the documents of one set.
 type layout struct {
 	base string // ends in "/"
 	set  string // "" is the default set
@@ -132,8 +131,8 @@ func (l layout) packagePrefixes(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// partKey returns the key of the nth part of a document that is divided into parts. key
-// is the key of their index.
+// partKey returns the key of the nth part of a document, given the key of the index of
+// the parts.
 func partKey(key string, n int64) string {
 	return fmt.Sprintf("%s-%05d.xml", strings.TrimSuffix(key, ".xml"), n)
 }
@@ -144,8 +143,8 @@ func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
 
-// archived returns the key of the copy of a Change List or Change Dump in an archive.
-func (l layout) archived(kind ItemKind, number int64) string {
+// archiveKey returns the key of the copy of a Change List or Change Dump in an archive.
+func (l layout) archiveKey(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
 
@@ -211,8 +210,7 @@ func FixedChangeListURI(base, set string) string {
 	return l.uri(l.fixedChangeList())
 }
 
-// MayBeDocument reports whether a key is one at which a publication can write a
-// document.
+// MayBeDocument reports whether a publication can write a document at a key.
 func MayBeDocument(key string) bool {
 	return key == wellKnownKey || strings.HasPrefix(key, root) || strings.HasPrefix(key, "sitemap") && strings.HasSuffix(key, ".xml")
 }

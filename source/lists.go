@@ -11,8 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// snapshot writes the Resource List and the plain sitemap of the Snapshot in u, if there
-// is one.
+// snapshot writes the Resource List and the plain sitemap, if the Update has a Snapshot.
 func (m *maker) snapshot(ctx context.Context, u Update) error {
 	s := u.Snapshot
 	if s == nil {
@@ -112,7 +111,7 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 }
 
 func (m *maker) isForeign(ctx context.Context, key string) (bool, error) {
-	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // no file has the length -1, so no file is equal
+	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // with the length -1, no file counts as equal
 	if errors.As(err, new(*NotOursError)) {
 		return true, nil
 	}

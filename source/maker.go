@@ -13,14 +13,13 @@ import (
 	"instep/resourcesync"
 )
 
-// maker writes the documents of one publication.
 type maker struct {
 	p      *Publisher
 	l      layout
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the new publication, which the steps of make fill
+	pub    Publication // the new publication, whose fields the steps of make set
 	shelf  shelf
 
 	marked   bool // whether the mark for the packages was written; see markName
@@ -31,8 +30,8 @@ type maker struct {
 // preview reports whether the maker works for Preview, which stores no documents.
 func (m *maker) preview() bool { return m.st.batch == nil }
 
-// make writes to st those documents that the Update u changes, and returns the new
-// publication. All other documents stay as the publication last left them.
+// make writes the documents that the Update u changes to the stage st, and returns the
+// new publication. All other documents stay unchanged.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
@@ -128,7 +127,6 @@ func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	return m.writeShort(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
 }
 
-// writeShort writes a document whose entries are all in memory.
 func (m *maker) writeShort(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
 	_, err := m.st.write(ctx, doc, h, listed(entries))
 	return err

@@ -14,7 +14,7 @@ import (
 // Publisher publishes a map only if it has changed, and retires a map that All no longer
 // yields.
 type Maps struct {
-	All iter.Seq2[Map, error] // read once; each Map is used only until the next one is yielded
+	All iter.Seq2[Map, error] // this sequence is read once; each Map is used only until the next one is yielded
 	// Lists are the documents that list the maps. They are written again when a map was
 	// added, changed or removed. After the last map was removed they are written once
 	// more, without maps, and the next publication retires them. The first one is the

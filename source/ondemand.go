@@ -40,11 +40,11 @@ type OnDemand struct {
 	Data    PackageData
 	BaseURL string // the base URL in the form that ParseBaseURL returns
 	Now     func() time.Time
-	Report  func(error) // called with each internal error; nil ignores them
+	Report  func(error) // a function that is called with each internal error; nil ignores the errors
 
 	Entries  int           // the largest number of resources or changes in a package, at most 50,000; 0 means 10,000
 	Bytes    int64         // the largest total size of the uncompressed resources in bytes; 0 means 1 GiB
-	Requests int           // the largest number of requests answered at the same time, further ones get 503; 0 means 2
+	Requests int           // the largest number of requests answered at the same time (further ones get 503); 0 means 2
 	Time     time.Duration // the longest time for one answer; 0 means 10 minutes
 }
 

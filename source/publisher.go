@@ -45,11 +45,11 @@ const (
 	defaultGenerations = 2
 )
 
-// Publish encodes the documents of u, commits them as one publication and writes them to
-// the Bucket. Before the commit readers see no change. If writing fails after the
-// commit, Publish returns an error and a Publication with an ID, and the next Recover
-// finishes that publication. Errors: *NotOursError, *WrongStateError, ErrChangesFull,
-// ErrIndexFull, *GoneError.
+// Publish encodes the documents of the Update u, commits them as one publication and
+// writes them to the Bucket. Before the commit readers see no change. If writing fails
+// after the commit, Publish returns an error and a Publication with an ID, and the next
+// Recover finishes that publication. Errors: *NotOursError, *WrongStateError,
+// ErrChangesFull, ErrIndexFull, *GoneError.
 func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -87,9 +87,9 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	return pub, p.Sweep(ctx, u.Set)
 }
 
-// Preview encodes the documents of u without storing them, and returns the publication
-// that Publish would make. Its field Written has the keys at which Publish would write
-// new bytes.
+// Preview encodes the documents of the Update u without storing them, and returns the
+// publication that Publish would make. Its field Written has the keys at which Publish
+// would write new bytes.
 func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err

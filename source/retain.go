@@ -34,8 +34,8 @@ type retention struct {
 	maxIndex    int // the largest number of Change Lists in an index; 0 means the limit of the standard
 }
 
-// retain decides which lists and dumps in o are current, and which ones are archived. It
-// removes from o those that are no longer needed.
+// retain decides which of the offered lists and dumps are current, and which ones are
+// archived. It drops those that are no longer needed.
 func (r *retention) retain(o offered) error {
 	for _, kind := range generationKinds {
 		r.supersede(o[kind])
@@ -131,9 +131,9 @@ func inArchive(items []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink removes the oldest lists and dumps from all archives until the rest is within the
-// size limit. Change Lists and Change Dumps that readers still need stay. Resource Lists
-// and Resource Dumps stay as well if the later removal of these will be enough.
+// shrink removes the oldest lists and dumps from all archives until the rest is within
+// the size limit. Change Lists and Change Dumps stay as long as readers need them. If
+// their removal will then be enough, Resource Lists and Resource Dumps stay as well.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64

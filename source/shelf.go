@@ -76,8 +76,8 @@ func (m *maker) history(ctx context.Context, u Update) error {
 	return nil
 }
 
-// continuesLast reports whether w continues the last Change List, which the last
-// publication left open.
+// continuesLast reports whether the Window w continues the last Change List, which the
+// last publication left open.
 func (m *maker) continuesLast(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }

@@ -58,12 +58,11 @@ type Window struct {
 	// Publisher only stores it in the Publication.
 	Through int64
 	Changes iter.Seq2[resourcesync.Entry, error]
-	// Fresh are the changes since the time FreshFrom that no Change Dump contains yet,
-	// with their bytes. They become a package of the Change Dump with this period (1.1
-	// §13). Change Dumps are switched on by the first Update with Fresh, from its
-	// FreshFrom on. An Update whose last Window has no Fresh switches them off. Then
-	// Change Dumps are offered only in archives, and so is the Resource Dump unless the
-	// Update has a new one.
+	// Fresh are the changes since the time FreshFrom that no Change Dump contains yet, with
+	// their bytes. They become a package of the Change Dump for this period (1.1 §13). The
+	// first Update with Fresh switches Change Dumps on. An Update whose last Window has no
+	// Fresh switches them off: then Change Dumps are offered only in archives, and so is the
+	// Resource Dump unless the Update has a new one.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
@@ -264,7 +263,7 @@ type Publication struct {
 	ChangesThrough int64      // Window.Through
 	Changes        int64      // the number of entries in the last Change List
 	DumpsSince     time.Time  // the time since which Change Dumps contain every change; zero if there are none
-	FixedChanges   int64      // the Window.Number of the oldest Change List whose changes are in the Change List whose URI never changes; 0 if the set has none
+	FixedChanges   int64      // the Window.Number of the oldest Change List whose changes are in the Change List at a fixed name; 0 if the set has no such list
 	ArchiveEntries int        // the number of entries in a full part of an archive; 0 if unknown
 	SourceSum      Sum        // the digest of the settings that the Source Description depends on
 	MapListKeys    []string   `json:",omitempty"` // the keys of the documents that list Resource Maps
@@ -312,8 +311,8 @@ type Journal interface {
 	// Sets returns the sorted names of the sets that have a publication for which Done
 	// was called.
 	Sets(ctx context.Context) ([]string, error)
-	// Expired yields the keys of documents that were retired before the given time and
-	// were last written by a publication with an id less than p.
+	// Expired yields the keys of documents that were retired before the given time, and last
+	// written by a publication that began before the publication p.
 	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]
 	// Forget records that the document at key was removed.
 	Forget(ctx context.Context, key string) error

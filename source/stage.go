@@ -22,8 +22,8 @@ type stage struct {
 // the staging area.
 type draft struct {
 	stage *stage
-	doc   Document    // its Length is the number of bytes written so far
-	obj   blob.Object // nil in a preview
+	doc   Document    // the document, whose Length is the number of bytes written so far
+	obj   blob.Object // nil in a preview, which stores no bytes
 	sum   hash.Hash
 }
 

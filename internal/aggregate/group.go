@@ -45,8 +45,6 @@ type Grouping struct {
 	matched []bool // for each rule, whether it matched a resource
 }
 
-// size is an Aggregation with the number of its members and the estimated sizes of its
-// maps.
 type size struct {
 	Aggregation
 	n                    int64
@@ -93,8 +91,8 @@ func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
 	return nil
 }
 
-// count adds a member to the estimated sizes. In XML the characters & and ' can take six
-// bytes each.
+// count adds a member to the estimated sizes. Each & or ' counts as six bytes, because
+// XML may escape it.
 func (s *size) count(m *member) {
 	const around = 400
 	text := int64(len(m.URI) + len(m.Type) + 5*strings.Count(m.URI, "&") + 5*strings.Count(m.URI, "'"))
@@ -110,7 +108,6 @@ func (g *Grouping) Has(key string) bool {
 	return of != nil && of.fits()
 }
 
-// member is a resource in an Aggregation.
 type member struct {
 	URI, Type string
 	Modified  resourcesync.Datetime

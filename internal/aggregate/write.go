@@ -84,7 +84,6 @@ func (g *Grouping) file(of *group, f ore.Format) source.MapFile {
 	}}
 }
 
-// resources yields the members as resources of a map.
 func (of *group) resources(yield func(*ore.Resource, error) bool) {
 	for m, err := range of.members.All() {
 		if !yield(&ore.Resource{URI: m.URI, MediaType: m.Type, Modified: m.Modified}, err) || err != nil {
@@ -122,7 +121,6 @@ func (g *Grouping) sitemap(w io.Writer, all []source.MapState, _ time.Time) erro
 	return enc.Close()
 }
 
-// newest returns the maps that changed last, at most maxFeed.
 func newest(all []source.MapState) []source.MapState {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b source.MapState) int { return cmp.Compare(b.Changed.Unix(), a.Changed.Unix()) })

@@ -41,20 +41,18 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting is the name of the setting that holds the JSON form of a value of type
-// adopted.
 const adoptedSetting = "adopted"
 
-// adopted is stored after an adoption. It has the keys of those documents of the adopted
-// publication that remain in the output.
-type adopted struct {
+// adoptionRecord has the keys of those documents of an adopted publication that remain in
+// the output.
+type adoptionRecord struct {
 	Aliases source.Aliases
 	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
 }
 
 // loadAdopted reads what an earlier adoption stored, if there was one, and sets s.foreign.
-func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
-	var a adopted
+func (s *Session) loadAdopted(ctx context.Context) (adoptionRecord, error) {
+	var a adoptionRecord
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
 	if err != nil || !ok {
 		return a, err
@@ -79,7 +77,7 @@ type adopter struct {
 	ours    bool   // whether Instep made the publication to adopt
 	uuid    string // the UUID of the lost state of a publication of Instep
 	now     time.Time
-	kept    adopted
+	kept    adoptionRecord
 	own     map[string]catalog.Document // the documents that will be recorded as written by this state
 	sets    []*adoptedSet
 	id      int64 // the highest publication id that an adopted document has in its name
@@ -87,7 +85,6 @@ type adopter struct {
 	notes   []string
 }
 
-// adoptedSet is a set of an adopted publication.
 type adoptedSet struct {
 	*offer
 	name  string
@@ -95,7 +92,7 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // the numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
+	early, late, weak int // numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
 }
 
 // adopt adopts the publication in the output, if Site.Adopt is set and the state is new.
@@ -149,7 +146,6 @@ func (a *adopter) settings() (map[string]string, error) {
 	return all, err
 }
 
-// find reads all documents of the publication to adopt.
 func (a *adopter) find() error {
 	info, err := publishedInfo(a.s.outPath)
 	switch {
@@ -199,7 +195,6 @@ func atoi(digits string) int64 {
 	return n
 }
 
-// recordSet records a set in the catalog as its adopted documents describe it.
 func (a *adopter) recordSet(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	if err := a.recordMembers(c, set); err != nil {
 		return err
@@ -223,14 +218,13 @@ func (a *adopter) recordSet(c *catalog.Adoption, set *adoptedSet, id int64) erro
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // recorded with the first set, so the other sets record no documents
+	a.own = nil // the documents are recorded together with the first set, so the other sets record none
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
 	return c.Publish(set.id, id, string(body), f)
 }
 
-// recordMembers records the resources of the Resource List as members of the set.
 func (a *adopter) recordMembers(c *catalog.Adoption, set *adoptedSet) error {
 	for _, d := range set.parts {
 		err := a.eachEntry(d, func(e *resourcesync.Entry) error {
@@ -262,7 +256,7 @@ func (a *adopter) recordMember(c *catalog.Adoption, set *adoptedSet, ch catalog.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // Instep wrote the time of the change into "lastmod", for readers of ResourceSync 1.0
+		modified = resourcesync.Datetime{} // Instep wrote the time of the change as "lastmod", so the modification time is unknown
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -297,7 +291,8 @@ func (a *adopter) addDigest(r *catalog.Resource) bool {
 }
 
 // recordChanges applies the changes in the Change Lists of a set, in order. It puts the
-// changes of the open list into the change log. Closed lists of Instep stay unchanged.
+// changes of the open list into the change log. The closed lists of a publication of
+// Instep stay unchanged.
 func (a *adopter) recordChanges(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
 	p.ChangesNumber, p.ChangesFrom = a.continuedList(set)
@@ -364,12 +359,12 @@ func (a *adopter) startOf(l *doc) time.Time {
 	return from
 }
 
-// orderedChanges returns the changes in a Change List, ordered by datetime. Times before
-// the parameter last, which is the end of the previous list, are replaced by last. In lists
-// of other programs, times in the future are replaced by the present time.
-func (a *adopter) orderedChanges(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
+// orderedChanges returns the changes in a Change List, ordered by datetime. A time before
+// the end of the previous list is replaced by that end. In lists of other programs, times
+// in the future are replaced by the present time.
+func (a *adopter) orderedChanges(set *adoptedSet, l *doc, previousEnd time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
-	before := last
+	before := previousEnd
 	err := a.eachEntry(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
@@ -387,19 +382,19 @@ func (a *adopter) orderedChanges(set *adoptedSet, l *doc, last time.Time) ([]cat
 	for i := range list {
 		ch := &list[i]
 		switch {
-		case ch.Datetime.Before(last):
+		case ch.Datetime.Before(previousEnd):
 			set.early++
-			ch.Datetime = last
+			ch.Datetime = previousEnd
 		case !a.ours && ch.Datetime.After(a.now):
 			set.late++
 			ch.Datetime = a.now
 		}
-		last = ch.Datetime
+		previousEnd = ch.Datetime
 	}
 	return list, err
 }
 
-// recordOurs records all documents of Instep whose keys have a prefix as documents of this
+// recordOurs records the documents of Instep with the given key prefix as written by this
 // state. It returns an error if another file has such a key.
 func (a *adopter) recordOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
@@ -422,14 +417,14 @@ func (a *adopter) recordOurs(prefix string) error {
 	return nil
 }
 
-// documentOf returns the record of a file as a document. It returns an error if Instep
-// cannot have written the file.
+// documentOf returns the record of a document. It returns an error if Instep cannot have
+// written the file.
 func (a *adopter) documentOf(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {
 	case strings.HasSuffix(name, ".zip"):
-		return doc, nil // a package is compared by its size only, without a digest
+		return doc, nil // no digest is needed, because a package is compared only by its size
 	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
 		d, err := a.read(key, "")
 		if err != nil {

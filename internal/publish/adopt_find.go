@@ -220,7 +220,6 @@ func (a *adopter) checkNamesFree() error {
 	return nil
 }
 
-// findCapabilityList returns the key of the Capability List.
 func (a *adopter) findCapabilityList() (string, error) {
 	for _, key := range entrances {
 		there, err := a.exists(key)
@@ -233,7 +232,7 @@ func (a *adopter) findCapabilityList() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // the file has this name but is no such document, so the next name is tried
+			continue // this file is no such document, so the next name is tried
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:
@@ -301,8 +300,8 @@ func (a *adopter) findDescriptions(capabilities *doc) error {
 	return nil
 }
 
-// recordReplaced records a document of the adopted publication as written by this state, so
-// that publications may replace it by a copy of one of their documents.
+// recordReplaced records that this state wrote a document of the adopted publication, so
+// that publications may replace it by a copy of a document of their own.
 func (a *adopter) recordReplaced(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {

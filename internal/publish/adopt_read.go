@@ -18,7 +18,6 @@ import (
 	"instep/resourcesync"
 )
 
-// reader reads the documents of a publication that is being adopted.
 type reader struct {
 	ctx    context.Context
 	bucket blob.Bucket
@@ -38,7 +37,6 @@ type doc struct {
 
 func (d *doc) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
 
-// start returns the start of the period of a Change List.
 func (d *doc) start() time.Time {
 	if d.header.From.IsZero() {
 		return d.first
@@ -46,7 +44,6 @@ func (d *doc) start() time.Time {
 	return d.header.From.Time().UTC()
 }
 
-// number returns the number in the key of a Change List that Instep wrote.
 func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
@@ -73,7 +70,6 @@ func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	return d, err
 }
 
-// countEntry counts an entry of the document, and updates the fields nested and first.
 func (d *doc) countEntry(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
@@ -85,22 +81,21 @@ func (d *doc) countEntry(e *resourcesync.Entry, want resourcesync.Capability) {
 	}
 }
 
-// eachEntry reads a document again and calls do for each entry.
-func (r *reader) eachEntry(d *doc, do func(*resourcesync.Entry) error) error {
-	_, err := r.load(document.Reader{Once: true}, d.key, do)
+func (r *reader) eachEntry(d *doc, visit func(*resourcesync.Entry) error) error {
+	_, err := r.load(document.Reader{Once: true}, d.key, visit)
 	return err
 }
 
-// load reads a document completely and calls do for each entry. A single unusable entry is
-// an error, since the adoption would lose its resource.
-func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
-	var failed error // the error that do returned
+// load reads a document completely and passes each entry to the function visit. A single
+// unusable entry is an error, since the adoption would lose its resource.
+func (r *reader) load(in document.Reader, key string, visit func(*resourcesync.Entry) error) (*document.Document, error) {
+	var failed error // the error that visit returned
 	in.From = document.Opener(r.open)
 	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
 		if err != nil {
 			return err
 		}
-		if failed = do(e); failed == nil {
+		if failed = visit(e); failed == nil {
 			failed = r.ctx.Err()
 		}
 		return failed
@@ -127,19 +122,19 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of the document at the URI loc, which the document by contains. The
-// URI may be relative.
-func (r *reader) key(loc string, by *doc) (string, error) {
-	u, err := url.Parse(r.base + by.key)
+// key returns the key of the document to which the document parent links with the URI
+// loc. The URI may be relative.
+func (r *reader) key(loc string, parent *doc) (string, error) {
+	u, err := url.Parse(r.base + parent.key)
 	if err == nil {
 		u, err = u.Parse(loc)
 	}
 	if err != nil {
-		return "", &AdoptError{by.key, fmt.Sprintf("names %q", loc), err}
+		return "", &AdoptError{parent.key, fmt.Sprintf("names %q", loc), err}
 	}
 	key, below := strings.CutPrefix(u.String(), r.base)
 	if !below || blob.ValidKey(key) != nil {
-		return "", &AdoptError{by.key, fmt.Sprintf("names the document %q, expected one below %s", u, r.base), nil}
+		return "", &AdoptError{parent.key, fmt.Sprintf("names the document %q, expected one below %s", u, r.base), nil}
 	}
 	return key, nil
 }
@@ -167,7 +162,6 @@ type offer struct {
 	gap          string // the reason why older Change Lists are not continued; "" if all Change Lists are continued
 }
 
-// listAt returns the time in the "at" attribute of the Resource List.
 func (o *offer) listAt() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
 func (r *reader) offer(key string) (*offer, error) {

@@ -21,11 +21,11 @@ import (
 const basesName = "bases"
 
 // bases stores the last published bytes of each resource of a set, from which patches are
-// made. It leaves out resources that are longer than patch.MaxVCDIFF. The key of an object
-// is a digest of the URI. The object at markKey names the publication to which the bytes
-// belong. It is removed before any bytes are replaced, and written again when the
-// publication is done. Therefore no patch is made from bytes that an interrupted run stored
-// but never published.
+// made. It leaves out resources that are longer than patch.MaxVCDIFF. The key of an
+// object is a digest of the URI. The object at markKey, the mark, names the publication
+// to which the bytes belong. The mark is removed before any bytes are replaced, and
+// written again when the publication is done. Therefore no patch is made from bytes that
+// an interrupted run stored but never published.
 type bases struct{ *blob.Dir }
 
 const markKey = "published"
@@ -42,7 +42,6 @@ func baseKey(uri string) string {
 	return name[:2] + "/" + name
 }
 
-// openAllBases opens the published bytes (see bases) of all sets that publish patches.
 func (s *Session) openAllBases(ctx context.Context) error {
 	for _, set := range s.sets {
 		if err := s.openBases(ctx, set); err != nil {
@@ -136,12 +135,11 @@ const (
 	basesBytes = 64 << 20
 )
 
-// baseWriter replaces the stored bytes of resources in batches.
 type baseWriter struct {
 	bases   *bases
 	batch   blob.Batch      // nil if no batch is open
 	pending map[string]bool // keys that the open batch changes
-	size    int64           // bytes in the open batch
+	size    int64           // number of bytes in the open batch
 }
 
 // replace replaces the object at a key by about size bytes, which the function fill writes.
@@ -188,7 +186,7 @@ func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
 // these bytes cannot be read.
 func (w *baseWriter) copy(ctx context.Context, key string, c *contents, m catalog.Resource) error {
 	return w.replace(ctx, key, m.Length.Int64(), func(o io.Writer) (bool, error) {
-		return c.verified(ctx, m, patch.MaxVCDIFF, func(r io.Reader) error {
+		return c.readVerified(ctx, m, patch.MaxVCDIFF, func(r io.Reader) error {
 			_, err := io.Copy(o, r)
 			return err
 		})

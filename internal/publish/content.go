@@ -48,7 +48,6 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	return err
 }
 
-// setDir returns the path of the subdirectory for a set.
 func setDir(dir, set string) string {
 	if set == "" {
 		return filepath.Join(dir, defaultName)
@@ -108,12 +107,11 @@ func (r *run) removePackedBytes(ctx context.Context) error {
 	return nil
 }
 
-// contents opens the bytes of the resources of a set.
 type contents struct {
 	facts facts
 	id    catalog.SetID
 	kept  blob.Bucket // the store with copies of bytes; nil if there are no copies
-	since time.Time   // the time since when changed resources may have their bytes in the store kept
+	since time.Time   // the bytes of resources that have changed since this time may be in the field kept
 	// The present bytes of resources are read from tree or input. Both are nil if no bytes
 	// can be read.
 	tree  scan.Tree

@@ -44,7 +44,6 @@ type situation struct {
 	keepChanges time.Duration // how long a Change List is kept after readers of the last Resource List no longer need it
 }
 
-// decision says which documents to publish.
 type decision struct {
 	publish  bool
 	snapshot bool // whether to write a new Resource List

@@ -11,7 +11,7 @@ import (
 	"instep/source"
 )
 
-// journal implements source.Journal with records in the catalog.
+// journal implements source.Journal with the catalog.
 type journal struct {
 	facts facts
 	pubs  publications

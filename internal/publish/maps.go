@@ -35,9 +35,9 @@ func (c *collections) addLinks(en *resourcesync.Entry) {
 }
 
 // aggregate sets r.collections, which links entries to those Aggregations that have a
-// published map. If the publication has a snapshot, it also groups the resources of the set
-// into Aggregations. The caller must close the returned Grouping. It is nil if the maps do
-// not change.
+// published map. If the publication has a snapshot, it also groups the resources of the
+// set into Aggregations. The caller must close the returned Grouping, which is nil if the
+// maps do not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
 	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {
@@ -74,7 +74,6 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 	return g, nil
 }
 
-// publishedMaps returns a function that reports whether an Aggregation has a published map.
 func (r *run) publishedMaps(ctx context.Context) (has func(key string) bool, err error) {
 	known := map[string]bool{}
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemMap, 0) {

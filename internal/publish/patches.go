@@ -17,7 +17,8 @@ import (
 	"instep/source"
 )
 
-// patching holds what one publication needs to make patches, and counts the patches made.
+// patching has the data with which one publication makes patches, and counts the patches
+// made.
 type patching struct {
 	links       map[int64]resourcesync.Link // links to patches, by the number of the change
 	current     bool                        // whether the stored bytes (see bases) are those of the last publication
@@ -49,7 +50,6 @@ func (p *patching) addLink(seq int64, en *resourcesync.Entry) {
 	}
 }
 
-// addPatch adds the patch of a change to its bitstream in a Change Dump.
 func (p *patching) addPatch(seq int64, b *source.Bitstream) {
 	if p == nil {
 		return
@@ -206,7 +206,6 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 	return made, err
 }
 
-// wantsPatch reports whether to make a patch of a change from the stored bytes at key.
 func (p *patching) wantsPatch(key string, ch catalog.Change) bool {
 	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.replaced[key]
 }
@@ -221,7 +220,6 @@ func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byt
 	return patch.Best(ctx, mediaType, before, after)
 }
 
-// newPatch returns data as the patch of a change, and records the patch in r.patching.
 func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source.Patch, error) {
 	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
 	if err := p.keep(&made); err != nil {
@@ -236,7 +234,7 @@ func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source
 // patch.MaxBytes or no longer exist.
 func (c *contents) readWhole(ctx context.Context, m catalog.Resource) ([]byte, error) {
 	var data *bytes.Buffer
-	ok, err := c.verified(ctx, m, patch.MaxBytes, func(r io.Reader) error {
+	ok, err := c.readVerified(ctx, m, patch.MaxBytes, func(r io.Reader) error {
 		data = bytes.NewBuffer(make([]byte, 0, m.Length.Int64()))
 		_, err := io.Copy(data, r)
 		return err
@@ -247,10 +245,10 @@ func (c *contents) readWhole(ctx context.Context, m catalog.Resource) ([]byte, e
 	return data.Bytes(), nil
 }
 
-// verified calls take with a reader of the bytes of a resource. At the end of the bytes,
-// the reader verifies them. ok is false if the resource has more than limit bytes, no
-// longer exists, or has changed since it was recorded.
-func (c *contents) verified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
+// readVerified passes a reader of the bytes of a resource to the function take. The
+// reader verifies the bytes when it reaches their end. ok is false if the resource has
+// more than limit bytes, no longer exists, or has changed since it was recorded.
+func (c *contents) readVerified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
 	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil
 	}

@@ -13,7 +13,6 @@ import (
 	"instep/resourcesync"
 )
 
-// isLong reports whether a resource is too long to be held in memory.
 func isLong(m catalog.Resource) bool { return m.Length.Int64() > patch.MaxBytes }
 
 // longPatch returns the VCDIFF patch that turns the stored bytes at key into the bytes of a
@@ -35,7 +34,7 @@ func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]
 	}
 	var made bytes.Buffer
 	limit := min(patch.MaxBytes, (m.Length.Int64()-1)/2)
-	ok, err = r.patching.contents.verified(ctx, m, patch.MaxVCDIFF, func(after io.Reader) error {
+	ok, err = r.patching.contents.readVerified(ctx, m, patch.MaxVCDIFF, func(after io.Reader) error {
 		_, err := patch.MakeVCDIFF(ctx, before, info.Size, after, &made, limit)
 		return err
 	})

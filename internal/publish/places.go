@@ -72,7 +72,6 @@ func openPlaces(ctx context.Context, o checkedSite) (p *places, err error) {
 	return p, err
 }
 
-// find resolves the paths of the published directory and the output.
 func (p *places) find(o checkedSite) (err error) {
 	if o.Dir != "" {
 		if p.dir, err = realPath(o.Dir); err != nil {
@@ -123,7 +122,7 @@ func (p *places) root() *os.Root {
 // parentInfo returns the FileInfo of the parent directory of root, or nil if it cannot be
 // read.
 func parentInfo(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join is not used, because it removes the ".."; but if the root is a symbolic link, ".." means the parent of the link's target
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join would remove the "..", but if the root is a symbolic link, ".." is the parent of its target
 	if err != nil {
 		return nil
 	}
@@ -141,8 +140,8 @@ func realPath(name string) (string, error) {
 }
 
 // checkStateDir returns an error if the state directory is inside the published directory
-// or the output, because its files would be published or served. It is allowed there if an
-// element of its relative path begins with a dot.
+// or the output, because its files would be published or served. This is no error if an
+// element of the relative path begins with a dot.
 func (p *places) checkStateDir(o checkedSite) error {
 	state, err := resolve(o.State)
 	if err != nil {

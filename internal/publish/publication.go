@@ -12,11 +12,9 @@ import (
 	"instep/source"
 )
 
-// update builds the update to publish.
-//
-// A Change List ends at the time of the next change, or at the time of the publication. All
-// changes recorded so far are earlier than that time, and all later changes are not. So the
-// "until" of one list is the "from" of the next, and each change is in exactly one list.
+// update builds the update to publish. A Change List ends where the next one begins, or at
+// the time of the publication. All changes recorded so far are earlier than that time, and
+// all later changes are not, so each change is in exactly one list.
 func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	u := source.Update{Set: r.Name, Policy: r.Policy}
 	at, completed := r.moment()
@@ -99,10 +97,10 @@ func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// moment returns the times "at" and "completed" of a snapshot: the times of the scan if it
-// read the whole set, otherwise the present time of the change log. For a mirror, the time
-// of the scan is the time to which the state of the mirror belongs. The time "at" is never
-// earlier than that of the last snapshot.
+// moment returns the times "at" and "completed" of a snapshot: the times of the scan if
+// it read the whole set, otherwise the present time of the change log. If a mirror is
+// published, the time of the scan is that of the last complete run on the mirror. The
+// time "at" is never earlier than that of the last snapshot.
 func (r *run) moment() (at, completed time.Time) {
 	if r.full {
 		at = r.scan.At

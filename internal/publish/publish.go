@@ -22,7 +22,7 @@ import (
 // if a set has no Input of its own, otherwise Out is required.
 type Site struct {
 	Dir     string // the directory to publish; "" if no set consists of files
-	Out     string // directory for the documents; "" is Dir
+	Out     string // directory for the documents; "" means Dir
 	State   string // state directory, which belongs to one Dir, BaseURL and Out; if it is below Dir or Out, its name must begin with a dot
 	BaseURL string // http or https URL at which Dir is served; a missing "/" is appended
 	About   source.About
@@ -31,11 +31,11 @@ type Site struct {
 	Recall []string
 	Sets   []Set
 
-	Algorithms []resourcesync.Algorithm // digest algorithms; nil is only sha-256
-	Adopt      bool                     // adopt the publication in Out, for which there is no state, if State is new
-	Move       bool                     // if the state belongs to another base URL, remove the documents published there and publish the site from scratch at BaseURL
-	DryRun     bool                     // write nothing, not even the state, and report what a real run would do
-	Workers    int                      // number of files hashed concurrently; 0 is one per processor
+	Algorithms []resourcesync.Algorithm // digest algorithms; nil means only sha-256
+	Adopt      bool                     // whether to take over a publication in Out whose state is lost or that another program made; no effect unless State is new
+	Move       bool                     // if the state belongs to another base URL: whether to remove the documents published there and to publish the site from scratch at BaseURL
+	DryRun     bool                     // whether to write nothing, not even the state, and to report what a real run would do
+	Workers    int                      // number of files hashed concurrently; 0 means one per processor
 	Generator  string                   // name and version of the program, for the HTML pages
 	// RebaseMin is the minimum time between two Resource Lists, and between two Resource
 	// Dumps, of a set. Publications in between write only the changes, unless What.Rebase
@@ -44,7 +44,7 @@ type Site struct {
 	RebaseMin time.Duration
 
 	Now     func() time.Time
-	Observe func(Event) // called for each change that a scan finds, never concurrently; may be nil
+	Observe func(Event) // a function that is called for each change that a scan finds, never concurrently; may be nil
 	// LeftOut is called for each file or directory that is not published. It is never
 	// called concurrently, and may be nil.
 	LeftOut func(path string, why scan.Reason)
@@ -69,24 +69,25 @@ type Set struct {
 	// which entries link (1.1 §14.6). It must be KeepAll or at least Policy.KeepChanges. 0
 	// means that no versions are kept.
 	KeepVersions time.Duration
-	TimeGates    bool // entries also link to TimeGates and TimeMaps; requests for these are answered by versions.Handler
+	TimeGates    bool // whether entries also link to TimeGates and TimeMaps; requests for these are answered by versions.Handler
 
-	Patches     bool          // publish patches of changed resources; to make them, the last published bytes of all resources are stored in State
-	Dumps       bool          // offer Resource Dumps and Change Dumps
-	DumpEvery   time.Duration // a Resource Dump older than this is replaced if something has changed; if 0, only the number of changes decides about a new dump
-	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides about a new list
+	Patches     bool          // whether to publish patches of changed resources; to make them, the last published bytes of all resources are stored in State
+	Dumps       bool          // whether to offer Resource Dumps and Change Dumps
+	DumpEvery   time.Duration // age after which a Resource Dump is replaced if something has changed; 0 means that only the number of changes decides
+	RebaseEvery time.Duration // age after which a Resource List is replaced if something has changed; 0 means that only the number of changes decides
 	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes closes it
 
-	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; if one Record call has more changes, they get a larger list
-	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 is 50,000
+	ChangeListMax int    // maximum number of changes in a Change List; 0 means 5,000; if one Record call has more changes, they get a larger list
+	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 means 50,000
 	MaxDelete     string // largest number of deletions that a scan may find, such as "50" or "5%"; if it finds more, the set is not published; "" is the default of package guard
 }
 
-// What selects the sets that Session.Publish publishes, and the steps of publishing.
+// A What selects the sets that a call of Session.Publish publishes, and the steps of
+// publishing.
 type What struct {
-	Sets   []string // names of the sets; nil is all
-	Rebase bool     // write a new Resource List and Resource Dump in any case
-	NoScan bool     // publish recorded changes without a scan
+	Sets   []string // names of the sets; nil means all
+	Rebase bool     // whether to write a new Resource List and Resource Dump in any case
+	NoScan bool     // whether to publish only recorded changes, without a scan
 	// Paths limits the scan to these files and directories, slash-separated paths below
 	// Site.Dir. Sets with an Input are then not scanned. If Paths is nil, everything is
 	// scanned.
@@ -109,11 +110,11 @@ type SetReport struct {
 
 	Resources, Bytes                             int64 // number and total length of the resources in the set
 	Created, Updated, Deleted, Unchanged, Failed int64
-	Hashed                                       int64            // bytes read for hashing
-	Kept                                         int64            // bytes of changed resources that were stored for Change Dumps; in a dry run, that a real run would store
-	Packaged                                     int64            // bytes of resources that were packed into packages; in a dry run, that a real run would pack
+	Hashed                                       int64            // number of bytes that were read for hashing
+	Kept                                         int64            // number of bytes of changed resources that were (in a dry run: would be) stored for Change Dumps
+	Packaged                                     int64            // number of bytes of resources that were (in a dry run: would be) packed into packages
 	Patches                                      int64            // patches published
-	PatchBytes, Patched                          int64            // the total length of these patches, and of the new versions that they produce
+	PatchBytes, Patched                          int64            // the total length of the published patches, and of the new versions that they produce
 	Failures                                     []Event          // the first few failures
 	Excluded                                     map[string]int64 // number of files that are not published, by reason
 

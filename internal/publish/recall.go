@@ -26,9 +26,9 @@ type policyRecord struct {
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills those fields of About that were not given from the last publication. If a
-// Source has only one set, and the set has no About of its own, the set uses the About of
-// the Source.
+// recall copies the fields of About that Site.Recall lists from the last publication. If
+// a Source has only one set, and the set has no About of its own, the set uses the About
+// of the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
@@ -61,8 +61,9 @@ func (s *Session) recall(ctx context.Context) error {
 	return nil
 }
 
-// lastPolicy returns the policyRecord of the last publication of a set as JSON. If nothing was
-// published since the publication moved to another base URL, this is the last one before the move.
+// lastPolicy returns the policyRecord of the last publication of a set as JSON. If
+// nothing was published since a move to another base URL, it returns that of the last
+// publication before the move.
 func (s *Session) lastPolicy(ctx context.Context, set string) (text string, ok bool, err error) {
 	if text, ok, err = s.facts.Setting(ctx, policySetting+set); ok || err != nil {
 		return text, ok, err

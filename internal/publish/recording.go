@@ -52,7 +52,6 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 	return r, nil, err
 }
 
-// setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
 	unsure error // the error if it cannot be determined whether a file is a document of Instep
@@ -71,16 +70,15 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	return f
 }
 
-// deps returns the dependencies that every scan of a set has.
 func (s *Session) deps(one *setState) scan.Deps {
 	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
-// Accept checks a resource that a caller describes by its URI, and returns the resource to
-// record. In a set of files the URI must be that of a file, because the next scan would
-// delete any other resource. In a set with dumps the bytes must match the description, and
-// are stored until release is called, as by Look. The error is ErrNoBytes if the bytes
-// cannot be found.
+// Accept checks a resource that a caller describes by its URI, and returns the resource
+// to record. In a set of files the URI must be that of a file, because the next scan
+// would delete any other resource. In a set with dumps the bytes must match the
+// description, and are stored until release is called, as in Look. The error is
+// ErrNoBytes if the bytes cannot be found.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 
 const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run: make it readable, or give --assume-unchanged GLOB (assume_unchanged in a configuration) to leave it as published"
 
-// run publishes one set.
 type run struct {
 	*Session
 	*setState
@@ -40,9 +39,9 @@ type run struct {
 	now time.Time
 	seq int64
 
-	called int64 // the number that catalog.Facts.Relabelled returned for the set
+	called int64 // a number that changes whenever new types or encodings in the set are recorded: see catalog.Facts.Relabelled
 
-	kept, packaged int64 // bytes of resources that were stored, and that were packed
+	kept, packaged int64 // number of bytes of resources that were stored, and number of those that were packed
 
 	relations
 	patching patching
@@ -64,10 +63,10 @@ func (r *run) publishSet(ctx context.Context) error {
 	}
 }
 
-// scanAndPublish scans the set once and publishes it. The result again is true in two
-// cases: bytes that a dump must contain no longer exist and mayRepeat is true, so that
-// another scan is needed; or Change Dumps had to end, so that another publication begins
-// new ones.
+// scanAndPublish scans the set once and publishes it. The result again is true if another
+// scan is needed, because bytes that a dump must contain no longer exist; this happens
+// only if mayRepeat is true. It is also true if Change Dumps had to end, so that another
+// publication begins new ones.
 func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.scanSet(ctx); err != nil {
 		return false, err
@@ -226,8 +225,6 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	return scanError(ctx, err)
 }
 
-// addPlanNotes adds notes about patterns that matched nothing, and about files whose names
-// look the same.
 func (r *run) addPlanNotes(p *scan.Plan) {
 	for _, u := range p.Unmatched {
 		r.note("%s %q matched no file", u.Option, u.Pattern)
@@ -334,8 +331,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.findOutdated(ctx, &s)
 }
 
-// countSince counts the changes with after < Seq <= through. It continues the count in t,
-// which an earlier call may have left, and stores the result there.
+// countSince counts the changes with after < Seq <= through. It continues an earlier
+// count in t, and stores the new count there.
 func (r *run) countSince(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -453,7 +450,6 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// recordPublished makes a publication the last one of the set, and adds it to the report.
 func (r *run) recordPublished(ctx context.Context, d decision, pub source.Publication) error {
 	r.reportURIs(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
@@ -488,7 +484,6 @@ func (r *run) recordPublished(ctx context.Context, d decision, pub source.Public
 	return errors.Join(r.removePackedBytes(ctx), r.expireVersions(ctx))
 }
 
-// written returns the keys of the documents and packages that a publication wrote.
 func written(pub source.Publication) (keys []string) {
 	for _, d := range pub.Documents {
 		if d.Placed || slices.Contains(pub.Written, d.Key) {
@@ -498,7 +493,6 @@ func written(pub source.Publication) (keys []string) {
 	return keys
 }
 
-// reportURIs adds the time and the URIs of a publication to the report.
 func (r *run) reportURIs(pub source.Publication) {
 	rep := &r.report
 	rep.At = pub.ListAt

@@ -23,7 +23,7 @@ const pruneSize = 10_000
 type store struct {
 	blob.Bucket
 	mu      sync.Mutex     // guards holders, and is locked while bytes are removed
-	holders map[string]int // for each key, the number of hold calls whose bytes are not released yet
+	holders map[string]int // by key: the number of callers of hold that have not called release yet
 }
 
 func newStore(b blob.Bucket) *store { return &store{Bucket: b, holders: map[string]int{}} }
@@ -36,9 +36,9 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold stores the bytes of a resource, which fill adds to a batch. They are kept until
-// release is called, and after that as long as a recorded change needs them. After an
-// error, release is nil.
+// hold stores the bytes of the resource that the function fill returns. They are kept
+// until the caller calls release, and after that as long as a recorded change needs them.
+// After an error, release is nil.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
@@ -66,24 +66,24 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes stored bytes that are no longer needed: neither by a caller of hold, nor by
-// a change in waiting. waiting yields the changes that no Change Dump contains yet.
-func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
+// prune removes the stored bytes that are needed neither by a caller of hold nor by one
+// of the unpacked changes, which no Change Dump contains yet.
+func (s *store) prune(ctx context.Context, unpacked iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
 			return err
 		}
-		if err := s.remove(ctx, infos, waiting); err != nil {
+		if err := s.remove(ctx, infos, unpacked); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remove removes those of the given objects that neither a caller of hold nor a change in
-// waiting needs. While it runs, release has to wait. Therefore, if a change is recorded
-// meanwhile, its bytes are still held, or waiting yields the change.
-func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2[catalog.Change, error]) error {
+// remove locks s.mu, so that release has to wait. Therefore the bytes of a change that is
+// recorded meanwhile stay: either release was not called for them yet, or the change is
+// one of the unpacked changes.
+func (s *store) remove(ctx context.Context, infos []blob.Info, unpacked iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free := make(map[string]bool, len(infos))
@@ -92,7 +92,7 @@ func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2
 			free[key] = true
 		}
 	}
-	for ch, err := range waiting {
+	for ch, err := range unpacked {
 		if err != nil {
 			return err
 		}

@@ -62,8 +62,8 @@ type publications interface {
 	Documents(ctx context.Context) iter.Seq2[string, error]
 	ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error]
 	ForgetDocument(ctx context.Context, key string) error
-	// Adopt calls fill in a transaction. fill records the content of an adopted publication
-	// in new sets.
+	// Adopt calls the function fill in a transaction. fill records the content of an adopted
+	// publication in new sets.
 	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
 }
 

@@ -96,11 +96,10 @@ func checkSameLabels(a, b *Set) error {
 
 func (s *Set) includesAll() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf combines the type and the encoding of those rules whose glob equals the parameter
-// match.
-func ruleOf(rules []scan.Rule, match string) (combined scan.Rule) {
+// ruleOf combines the type and the encoding of the rules whose glob equals pattern.
+func ruleOf(rules []scan.Rule, pattern string) (combined scan.Rule) {
 	for _, r := range rules {
-		if r.Match == match {
+		if r.Match == pattern {
 			combined.Type, combined.Encoding = cmp.Or(combined.Type, r.Type), cmp.Or(combined.Encoding, r.Encoding)
 		}
 	}

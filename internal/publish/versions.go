@@ -35,7 +35,6 @@ const keptStep = 500
 // set.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
-// versionsName is the subdirectory of contentName that has the bytes of versions.
 const versionsName = "versions"
 
 // openVersions opens the store of versions if a set of the site keeps versions now or kept
@@ -200,7 +199,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
 	before, err := c.firstChange(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // the log has every change after through, because the oldest changes are removed first
+	if err != nil || before.Seq > 0 { // an older change is still in the log, so no later one was removed, because the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -234,7 +233,7 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 	return nil
 }
 
-// placeVersions creates the missing files of all stored versions.
+// placeVersions writes the missing files of all stored versions to the output.
 func (r *run) placeVersions(ctx context.Context) error {
 	for batch, err := range spool.Batches(r.versions.After(ctx, time.Time{}), keptStep) {
 		if err != nil {
@@ -292,9 +291,9 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 }
 
 // versionsExpireBefore returns the time before which a version must have ended so that it
-// may be removed. This is the earlier of two times: the longest KeepVersions of all sets
-// ago, and the time of the oldest state that a published document lists, because its
-// entries link to versions. It is zero if no version may be removed.
+// may be removed. This is the earlier of two times: the present time minus the longest
+// KeepVersions of all sets, and the time of the oldest state that a published document
+// lists, because its entries link to versions. It is zero if no version may be removed.
 func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
@@ -318,9 +317,9 @@ func (r *run) versionsExpireBefore(ctx context.Context) (until time.Time, err er
 	return until, nil
 }
 
-// oldestState returns the earliest time of any state that the published documents of a kind
-// list. It is zero if there are no such documents. The open Change List of the run's set
-// does not count, because it is written again before versions are removed.
+// oldestState returns the time of the oldest state in the published documents of a kind.
+// It is zero if there are no such documents. The open Change List of the run's set does
+// not count, because it is written again before versions are removed.
 func (r *run) oldestState(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
 	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
 		switch {

@@ -188,7 +188,7 @@ func (c *contents) lastBefore(ctx context.Context, from time.Time) (int64, error
 			return 0, err
 		}
 		switch {
-		case next.Seq == 0: // there is no change after middle
+		case next.Seq == 0: // no change has a number greater than middle
 			high = middle
 		case next.Datetime.Before(from):
 			low = next.Seq

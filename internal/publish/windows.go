@@ -20,7 +20,6 @@ type span struct {
 	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
 }
 
-// number returns the number of the Change List, which is a part of the list's name.
 func (s span) number() int64 { return s.after + 1 }
 
 // limits are the largest size and age of a Change List.
@@ -29,10 +28,9 @@ type limits struct {
 	bytes   int64
 	age     time.Duration // the largest age; 0 means that there is no limit
 
-	linkLength func(*catalog.Change) int64 // linkLength returns the length of the links that will be added to the entry of a change; nil if no links will be added
+	linkLength func(*catalog.Change) int64 // returns the length of the links that will be added to the entry of a change; nil if no links will be added
 }
 
-// size returns an upper estimate of the length of the entry of a change in a Change List.
 func (l *limits) size(ch *catalog.Change) int64 {
 	if l.linkLength == nil {
 		return entryBytes(ch)
@@ -112,6 +110,5 @@ func entryBytes(ch *catalog.Change) int64 {
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally is the count of the changes with after < Seq <= through. Later changes can be added
-// to it.
+// tally counts the changes with after < Seq <= through. Later changes can be added to it.
 type tally struct{ after, through, n int64 }

@@ -23,19 +23,19 @@ type lister struct {
 	rules []scan.Rule
 
 	sets  []string  // the sets to publish: those that have been copied completely
-	at    time.Time // the time of the last complete run; of several sets, the earliest such time
+	at    time.Time // the time of the last complete run or, if the sets have several such times, the earliest one
 	notes []string
 
 	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
-	more    bool     // set if the field origins lacks some of these origins
+	more    bool     // whether the listed URIs have more origins than the field origins contains
 
 	spool           string       // directory for temporary files; "" means the directory of the operating system
 	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI
 	unoriginal      int64        // the number of resources that are listed under their URI at the Source, because the URI in their "via" link cannot be used
-	firstUnoriginal string       // URI of one of the resources that unoriginal counts
+	firstUnoriginal string       // URI of one of the resources that the field unoriginal counts
 	doubtful        int64        // the number of the last change in the log that an earlier publication may have listed already: see position.Doubtful
 	incomplete      int64        // the number of resources of which statements (such as links) were left out, because no document may contain these statements
-	firstIncomplete string       // URI of one of the resources that incomplete counts
+	firstIncomplete string       // URI of one of the resources that the field incomplete counts
 }
 
 // maxOrigins is the largest number of origins that a message names.
@@ -51,7 +51,6 @@ func (l *lister) originsNote() string {
 	return text
 }
 
-// addOrigin adds the origin of a listed URI to the origins in the message of originsNote.
 func (l *lister) addOrigin(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -66,7 +65,6 @@ func (l *lister) addOrigin(uri string) {
 	}
 }
 
-// chooseSets selects the sets to publish: those that have been copied completely.
 func (l *lister) chooseSets(ctx context.Context) error {
 	known, err := l.m.Sets(ctx)
 	if err != nil {
@@ -139,7 +137,6 @@ func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// flush lists a batch of resources. It returns false when the consumer stops.
 func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.Listed, error) bool) bool {
 	links := linksToResource
 	if l.OriginalURIs {
@@ -219,8 +216,6 @@ func (l *lister) originalURI(uri, origin string, copyOf func(string) string) (st
 
 func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
 
-// doubtAbout returns the reason why a resource must not be listed, or "" if it may be
-// listed.
 func (l *lister) doubtAbout(m *member) Doubt {
 	for _, d := range []struct {
 		is   bool
@@ -233,14 +228,14 @@ func (l *lister) doubtAbout(m *member) Doubt {
 	return ""
 }
 
-// copyURIs returns the URIs of our copies of the resources to which the members of a batch
-// link, by the URIs in the links. It considers only links whose relation the function
-// relation accepts.
-func (l *lister) copyURIs(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
+// copyURIs returns the URIs of our copies of the resources to which the members of a
+// batch link. The keys of the result are the URIs in the links. The function follow
+// selects the links by their relation.
+func (l *lister) copyURIs(ctx context.Context, batch []member, follow func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
 		for _, link := range batch[i].said.Links {
-			if relation(link.Rel) {
+			if follow(link.Rel) {
 				uris = append(uris, link.Href)
 			}
 		}
@@ -261,8 +256,8 @@ func (l *lister) copyURIs(ctx context.Context, batch []member, relation func(rel
 	return copies, nil
 }
 
-// setRemainder gives the links and further attributes of the entry at the origin to the
-// entry e. It leaves out those that a document must not contain, because a mirror accepts
+// setRemainder adds the links and further attributes of the original entry to the entry
+// of the copy, except those that a document must not contain, because a mirror accepts
 // more than a publisher may write.
 func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
@@ -274,7 +269,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // without the parts that may make the entry invalid; these are added one by one below
+	fit := *said // has no parts that may make the entry invalid; these are added one by one below
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit

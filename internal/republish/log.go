@@ -53,12 +53,12 @@ type reader struct {
 // set has read the log.
 func (in *Input) positionSetting() string { return fmt.Sprint("mirror log ", in.Set) }
 
-// setListing sets the listing that the List reads. It contains the changes in the log since
-// the last publication if the log has all of them, otherwise all resources of the mirror.
+// setListing sets list.Listing. The listing has the changes in the log since the last
+// publication if the log has all of them, otherwise all resources of the mirror.
 func (r *reader) setListing(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which of them gets it
+		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which one is published under that URI
 	}
 	was, err := r.lastPosition(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (in *Input) lastPosition(ctx context.Context) (p position, err error) {
 // whole mirror again.
 func (r *reader) register(ctx context.Context, read int64) bool {
 	if r.DryRun {
-		return true // a dry run does not register: if no real run has registered, there is no log
+		return true // a dry run does not register, and finds no log if no real run has registered
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
@@ -140,7 +140,6 @@ func (r *reader) optionsDigest(list *scan.List) string {
 	return h.Digests().String()
 }
 
-// storePosition stores in a plan the position up to which the log was read.
 func (r *reader) storePosition(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
@@ -186,10 +185,10 @@ type step struct {
 	lost bool // whether the state is outdated, and the bytes of the present state are gone
 }
 
-// changes returns a listing of the changes in the log after the position was. If the
+// changes returns a listing of the changes in the log after the position start. If the
 // publication must keep the bytes of changes, the listing leaves out earlier states of
 // resources whose bytes the mirror no longer has.
-func (r *reader) changes(was position) scan.Listing {
+func (r *reader) changes(start position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
 			sets, p := r.lister.sets, r.now
@@ -202,13 +201,13 @@ func (r *reader) changes(was position) scan.Listing {
 				batch = batch[:0]
 				return err
 			}
-			err := r.m.EachLogged(ctx, was.Seq, r.now.Seq, sets, func(seq int64, at time.Time, held []destination.Held) error {
-				one, err := mergeStates(held, r.Kept != "")
+			err := r.m.EachLogged(ctx, start.Seq, r.now.Seq, sets, func(seq int64, at time.Time, states []destination.Held) error {
+				one, err := mergeStates(states, r.Kept != "")
 				if err != nil {
 					return err
 				}
 				if !one.Member {
-					one.URI, one.Path = held[0].URI, held[0].Path
+					one.URI, one.Path = states[0].URI, states[0].Path
 				}
 				p.Seq, p.At = seq, at
 				if batch = append(batch, step{member: one, mark: p.String(), seq: seq}); len(batch) < lookupSize {
@@ -226,8 +225,6 @@ func (r *reader) changes(was position) scan.Listing {
 	}
 }
 
-// flushChanges yields the entries of a listing for a batch of changes. It returns
-// errStopped when the consumer stops.
 func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
@@ -282,10 +279,10 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// setOutdated sets the field outdated of the changes in a batch. It becomes true if the
-// state after the change is no longer the present state: the mirror has other bytes at the
-// path or none or, for a doubtful deletion (see isDoubtfulDeletion), the mirror has the
-// resource again.
+// setOutdated sets the field outdated of those changes whose resulting state is no longer
+// the present one: the mirror has other bytes at the path, or none. After a doubtful
+// deletion (see isDoubtfulDeletion) it also sets the field if the mirror has the resource
+// again.
 func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {

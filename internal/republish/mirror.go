@@ -34,9 +34,9 @@ type Mirror interface {
 	// number and time, which must come from LogEnd or EachLogged.
 	LogHas(ctx context.Context, seq int64, at time.Time) (bool, error)
 	// EachLogged calls take, in order, for each change in the log with after < seq <=
-	// through. held has the state of the resource in every set after the change, as
+	// through. states has the state of the resource in every set after the change, as
 	// MembersOf yields it. Each of these states has a URI and a path.
-	EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error
+	EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, states []destination.Held) error) error
 	// Kept returns the path, below the directory of the mirror, of a file with the earlier
 	// bytes of a resource. It returns "" if these bytes no longer exist.
 	Kept(ctx context.Context, h *destination.Held) (path string, err error)
@@ -59,14 +59,14 @@ var Doubts = []Doubt{scan.Due, scan.Unverified, scan.Held}
 type Options struct {
 	Open func(ctx context.Context) (Mirror, error)
 	// Register records that the named publication has read the log of the mirror up to the
-	// change with the number read, so that the mirror keeps all later changes. If Register
-	// is nil, the mirror has no log.
-	Register func(ctx context.Context, name string, read int64) error
+	// change with the number seq, so that the mirror keeps all later changes. If Register is
+	// nil, the mirror has no log.
+	Register func(ctx context.Context, name string, seq int64) error
 
 	Sets []string // sets of the mirror to publish, by the URIs of their Capability Lists; nil means all sets
 	Kept string   // name of the set with the resources that the mirror keeps in an earlier state; "" if there is no such set
-	// Also has reasons to leave out a resource that are ignored, so that resources with
-	// these reasons are listed nevertheless.
+	// The field Also has the doubts that do not matter: resources with them are listed
+	// nevertheless.
 	Also []Doubt
 	// OriginalURIs means that resources are listed under their URI at the first origin,
 	// with a link to our copy (1.1 §14.2). Readers have to be configured to allow that

@@ -18,18 +18,18 @@ type member struct {
 	said        resourcesync.Remainder
 }
 
-// members yields each resource of the given sets and of the set named kept, once, ordered
-// by key. kept is the set with the resources that the mirror keeps in an earlier state. If
-// a resource is in several sets, its state is that of the set in which it changed last.
-func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq2[member, error] {
-	if kept != "" {
-		sets = append(slices.Clip(sets), kept)
+// members yields each resource of the given sets and of the set keptSet, ordered by key.
+// keptSet is the set with the resources that the mirror keeps in an earlier state. If a
+// resource is in several sets, its state is that of the set in which it changed last.
+func members(ctx context.Context, m Mirror, sets []string, keptSet string) iter.Seq2[member, error] {
+	if keptSet != "" {
+		sets = append(slices.Clip(sets), keptSet)
 	}
 	return func(yield func(member, error) bool) {
-		for held, err := range m.MembersOf(ctx, sets) {
+		for states, err := range m.MembersOf(ctx, sets) {
 			var one member
 			if err == nil {
-				one, err = mergeStates(held, kept != "")
+				one, err = mergeStates(states, keptSet != "")
 			}
 			if !yield(one, err) || err != nil {
 				return
@@ -38,19 +38,20 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 	}
 }
 
-// mergeStates merges the states of a resource in several sets into one member. If kept is
-// true, the last of these sets is the one with the resources that the mirror keeps in an
-// earlier state. If the resource is in no set, the result is the zero member.
-func mergeStates(held []destination.Held, kept bool) (one member, err error) {
-	for i := range held {
-		h := &held[i]
+// mergeStates merges the states of a resource in several sets into one member. If
+// lastIsKept is true, the last state is that in the set with the resources that the
+// mirror keeps in an earlier state. If the resource is in no set, the result is the zero
+// member.
+func mergeStates(states []destination.Held, lastIsKept bool) (one member, err error) {
+	for i := range states {
+		h := &states[i]
 		if !h.Member {
 			continue
 		}
 		if one.URI == "" || h.Changed.After(one.Changed) {
 			one.Held = *h
 		}
-		one.keptEarlier = one.keptEarlier || kept && i == len(held)-1
+		one.keptEarlier = one.keptEarlier || lastIsKept && i == len(states)-1
 	}
 	one.said, err = one.Remainder.Parse()
 	return one, err

@@ -52,13 +52,11 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxChangedPieces is the largest number of pieces (parts of directories) for which Apply
-// remembers that a file has changed since the scan read the directory. If there are more,
-// it stores no piece at all.
+// maxChangedPieces is the largest number of changed pieces (parts of directories) that
+// Apply remembers. If there are more, it stores no piece at all.
 const maxChangedPieces = 1 << 16
 
-// applier reads files and records the results. Its methods must not be called
-// concurrently.
+// The methods of an applier must not be called concurrently.
 type applier struct {
 	ctx           context.Context
 	d             *Dir
@@ -66,7 +64,7 @@ type applier struct {
 	batch         []hashed
 	changes       []catalog.Change // the changes of the current round; the slice is reused
 	empty         bool             // whether the set had no members before, so that no recorded state has to be looked up
-	changedPieces map[int64]bool   // the numbers of the pieces (parts of directories) with a file that was recorded in another state than the scan first saw
+	changedPieces map[int64]bool   // numbers of the pieces (parts of directories) in which a file has changed since the scan read the directory
 	unlabeled     bool             // whether the media type of a file is unknown because the file could not be read
 }
 
@@ -87,7 +85,6 @@ func (a *applier) addResult(h hashed) error {
 	return nil
 }
 
-// outcome has the facts to record after a round of files has been read.
 type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // the resources whose bytes did not change
@@ -112,12 +109,12 @@ func (a *applier) recordRound(r *round) error {
 		return err
 	}
 	if r.keep != nil {
-		if err := a.keep(r.keep, o.changes); err != nil {
+		if err := a.commitCopies(r.keep, o.changes); err != nil {
 			return err
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a directory listed a name twice, or another process has recorded changes
+	if a.empty && errors.Is(err, catalog.ErrState) { // a directory may have listed a name twice, or another process may have recorded changes
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)
@@ -129,9 +126,8 @@ func (a *applier) recordRound(r *round) error {
 	return a.d.recordUnchanged(a.ctx, a.r, o)
 }
 
-// compare compares the results of a round with the recorded state, and returns the facts to
-// record. A directory that changes while it is read may list a name twice; only one of
-// these files is used.
+// A directory that changes while it is read may list a name twice; compare uses only one
+// of these files.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -179,8 +175,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 	}
 }
 
-// keep copies the bytes of created and updated resources to the store Deps.Keep.
-func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
+func (a *applier) commitCopies(batch blob.Batch, changes []catalog.Change) error {
 	changed := make(map[string]bool, len(changes))
 	for i := range changes {
 		changed[changes[i].URI] = true
@@ -196,14 +191,12 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 			}
 			continue
 		}
-		delete(changed, h.uri) // the bytes of a name that was listed twice are kept only once
+		delete(changed, h.uri) // if a directory listed a name twice, the bytes are stored only once
 		batch.Put(h.kept, blob.Put{Key: KeepKey(h.sha256)})
 	}
 	return batch.Commit(a.ctx)
 }
 
-// recordUnchanged records the new facts about unchanged bytes: types, encodings, links,
-// times of files, and digests.
 func (d *Deps) recordUnchanged(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
@@ -299,9 +292,8 @@ func (h *hashed) allDigests() resourcesync.Digests {
 	return all
 }
 
-// agree reports whether two lists of digests can belong to the same bytes. It compares the
-// digests of the strongest algorithm that is in both lists. If the lists have no algorithm
-// in common, it returns false.
+// agree compares two lists of digests by the strongest algorithm that is in both lists.
+// It returns false if the lists have no algorithm in common.
 func agree(a, b resourcesync.Digests) bool {
 	var common resourcesync.Digests
 	for _, d := range a {
@@ -347,13 +339,13 @@ func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, 
 	return nil
 }
 
-// remove records the deletion of those of the given resources whose files are still
-// missing.
+// remove records the deletion of the given resources, except those whose files exist
+// again.
 func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // the resource left the set after the plan was made
+			continue // the resource has left the set since the plan was made
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {

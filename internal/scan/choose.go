@@ -17,10 +17,11 @@ type Choice struct {
 	// directory. A file is published if no Exclude matches it, and either an Include
 	// matches it or Include is empty. A directory that an Exclude matches is not entered.
 	Include, Exclude []string
-	// AssumeUnchanged are globs of files and directories that the scan does not examine.
-	// Their recorded state stays.
+	// AssumeUnchanged are globs of files and directories that the scan does not examine. The
+	// recorded state of these files stays.
 	AssumeUnchanged []string
-	// AllFiles publishes even files that operating systems and editors leave behind.
+	// AllFiles means that even files are published that operating systems and editors leave
+	// behind.
 	AllFiles bool
 	// LinkFiles means that a file NAME.links.json has the links of the file NAME and is not
 	// a resource itself.
@@ -41,8 +42,8 @@ func isLitter(name string) bool {
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
 }
 
-// refusedName returns the reason why a file or directory with this name is not published,
-// or "" if its name does not prevent that. It does not consider Include and Exclude.
+// refusedName returns the reason why no file or directory with this name may be
+// published, or "" if there is none. It ignores Include and Exclude.
 func (c *Choice) refusedName(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
@@ -112,8 +113,8 @@ const (
 // file.
 type twinFinder struct{ names map[string]string }
 
-// addName adds a name of the directory. It returns the name that was added earlier and
-// looks the same, or "" if there is none.
+// addName adds a name, and returns the earlier name that looks the same, or "" if there
+// is none.
 func (t *twinFinder) addName(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
 		return ""
@@ -129,8 +130,8 @@ func (t *twinFinder) addName(name string) string {
 	return ""
 }
 
-// keepAssumed keeps those members in the set that AssumeUnchanged matches, as if the scan
-// had seen their files unchanged.
+// keepAssumed treats the members that AssumeUnchanged matches as if the scan had found
+// their files unchanged.
 func (b *planner) keepAssumed() error {
 	if len(b.d.AssumeUnchanged) == 0 {
 		return nil

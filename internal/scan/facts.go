@@ -9,9 +9,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Facts gives a scan access to the recorded state of a set. A method that records something
-// records all of it or nothing, and what it has recorded is durable when it returns.
-// Package catalog implements Facts with SQLite. catalogtest.RunFacts tests this contract.
+// Facts gives a scan access to the recorded state of a set. Each method that records
+// something is atomic, and what it has recorded is durable when it returns. Package
+// catalog implements Facts with SQLite. catalogtest.RunFacts tests this contract.
 type Facts interface {
 	Recorded
 	Recorder
@@ -24,8 +24,8 @@ type Facts interface {
 // Recorded reads the recorded state of sets. If a change is recorded while a sequence is
 // read, the sequence may or may not contain the change.
 type Recorded interface {
-	// Lookup returns, in the order of the URIs, the resources of a set with these URIs.
-	// For an unknown URI it returns the zero Resource.
+	// Lookup returns the resources of a set with the given URIs, in the order of the URIs.
+	// For an unknown URI it returns a zero Resource.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	// Members yields the members of a set in the order in which they were first recorded.
 	Members(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
@@ -39,8 +39,8 @@ type Recorded interface {
 
 // Recorder records changes.
 type Recorder interface {
-	// Moment returns a time that is later than all recorded changes. After a call of
-	// Reserve, no change is recorded with an earlier time than t.
+	// Moment returns a time that is later than all recorded changes. After a call of Reserve,
+	// every change is recorded with the reserved time or a later one.
 	Moment(ctx context.Context) (time.Time, error)
 	Reserve(ctx context.Context, t time.Time) error
 	// Record records changes in order, either all or none, all with the same time. It
@@ -60,14 +60,13 @@ type Recorder interface {
 // files in an adopted publication that differ from the URIs that Instep would give to these
 // files.
 type Seen interface {
-	// KeepPieces stores pieces (parts of directories with a digest). The catalog deletes
-	// them when it records another file of the same directory. KnownPieces reports for
-	// each of the given pieces whether it is stored and unchanged.
+	// KeepPieces stores pieces (parts of directories with a digest). The catalog deletes a
+	// piece when it records another file of the same directory. KnownPieces reports for each
+	// of the given pieces whether it is stored and unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
-	// Spells reports whether there are files to which an adopted publication has given other
-	// URIs than Instep would give. Spellings returns the adopted URIs, by the URI that Instep would
-	// use.
+	// Spells reports whether an adopted publication gives any file another URI than Instep
+	// would give. Spellings returns such URIs, by the URI that Instep would use.
 	Spells(ctx context.Context) (bool, error)
 	Spellings(ctx context.Context, uris []string) (map[string]string, error)
 }

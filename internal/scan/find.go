@@ -13,14 +13,13 @@ import (
 // maxLinks is the largest number of symbolic links that are followed for one file.
 const maxLinks = 8
 
-// found is a file that may be published.
 type found struct {
-	target string // the path of the bytes, which is the path of the target if the file is a symbolic link
+	target string // the path of the file or, if it is a symbolic link, of its target
 	info   fs.FileInfo
 }
 
-// find examines a file. It returns the file, or the reason why the file is not published.
-// The caller must have checked the directories above the path.
+// find returns the file at a path, or the reason why the file is not published. The
+// caller must have checked the directories above the path.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
 	if r := d.refusedPath(name, false); r != "" {
 		return found{}, r, nil
@@ -87,11 +86,11 @@ func (d *Dir) isState(dir string) (bool, error) {
 // that would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
-		to, err := d.Tree.Readlink(name)
+		text, err := d.Tree.Readlink(name)
 		if err != nil {
 			return found{}, "", err
 		}
-		next, ok := resolve(name, to)
+		next, ok := resolve(name, text)
 		if !ok {
 			return found{}, Symlink, nil
 		}
@@ -121,14 +120,14 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the path to which a symbolic link leads. name is the path of the link,
-// and the parameter to is the text of the link. It returns false if the target is or may be
-// outside the tree. A ".." after a name is refused, because that name may itself be a link.
-func resolve(name, to string) (string, bool) {
-	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
+// resolve returns the target of a symbolic link. name is the path of the link, and text
+// is its text. It returns false if the target is or may be outside the tree. A ".." after
+// a name is refused, because that name may itself be a link.
+func resolve(name, text string) (string, bool) {
+	if path.IsAbs(text) || path.Clean(text) != strings.TrimSuffix(strings.TrimPrefix(text, "./"), "/") {
 		return "", false
 	}
-	next := path.Join(path.Dir(name), to)
+	next := path.Join(path.Dir(name), text)
 	return next, next != "." && next != ".." && !strings.HasPrefix(next, "../")
 }
 

@@ -30,7 +30,6 @@ func (p stamp) String() string {
 	return string(strconv.AppendUint(append(b, ' '), uint64(p[3]), 10))
 }
 
-// appendTo appends the stamp to b in a binary form of fixed length.
 func (p stamp) appendTo(b []byte) []byte {
 	for _, n := range p {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
@@ -38,9 +37,8 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// isSettled reports whether the file changed long before the parameter read, the time at
-// which reading the file began. If so, any change after that time must have given the file
-// another stamp.
-func (p stamp) isSettled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
+// isSettled reports whether the file last changed long before start, the time at which
+// reading began. If so, any later change must have given the file another stamp.
+func (p stamp) isSettled(start time.Time) bool { return p[2] < start.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

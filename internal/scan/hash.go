@@ -21,7 +21,6 @@ const (
 	bufferSize = 128 << 10
 )
 
-// hashed is the result of reading a file.
 type hashed struct {
 	path      string
 	uri       string
@@ -43,7 +42,6 @@ type hashed struct {
 	stat      string // stamp of the file, to be stored in catalog.Resource.Stat; "" if a later change of the file might leave its stamp the same
 }
 
-// reader reads files one after the other.
 type reader struct {
 	d      *Dir
 	buffer []byte
@@ -75,11 +73,10 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 		}
 		it.Print = stamp{}
 	}
-	return r.link(ctx, h.withGone())
+	return r.withLinks(ctx, h.markGone())
 }
 
-// withGone replaces the error that the file does not exist by gone = true.
-func (h hashed) withGone() hashed {
+func (h hashed) markGone() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
 	}
@@ -112,9 +109,9 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open calls the function read with the file that the scan found. If that file was
-// replaced, open calls read with the file that now has its path, unless this file must not
-// be published.
+// open opens the file that the scan found, and passes it to the function read. If the
+// file was replaced meanwhile, open passes the new file at the same path, unless that
+// file must not be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.openSeen(it); file != nil {
 		defer file.Close()
@@ -187,9 +184,9 @@ func (r *reader) enterDir(dir string) bool {
 	return err == nil
 }
 
-// digest reads and hashes size bytes of a file. It need not notice that a file has become
-// longer, because its caller compares the stamps. Some operating systems report the size 0
-// for files with content, so digest always tries to read at least one byte.
+// digest hashes the first size bytes of a file. Its caller checks whether the file has
+// become longer. Some operating systems report the size 0 for files with content, so
+// digest always tries to read at least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
 	hasher := resourcesync.NewHasher(r.d.algorithmsToCompute(also, keep != nil)...)
 	to := io.Writer(hasher)
@@ -213,8 +210,6 @@ func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algori
 	return n, nil
 }
 
-// algorithmsToCompute returns the algorithms whose digests are published, the extra
-// algorithm if it is not "", and SHA-256 if the bytes are kept.
 func (d *Deps) algorithmsToCompute(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
 	all := slices.Clone(d.algorithms())
 	if also != "" && !slices.Contains(all, also) {
@@ -226,7 +221,6 @@ func (d *Deps) algorithmsToCompute(also resourcesync.Algorithm, kept bool) []res
 	return all
 }
 
-// copy copies the bytes of a file, and determines the media type from the first bytes.
 func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
 	first, err := readPrefix(from, r.buffer[:min(int64(len(r.buffer)), max(size, 1))])
 	n := int64(len(first))
@@ -243,7 +237,6 @@ func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int6
 	return n + more, err
 }
 
-// readPrefix reads until the buffer is full or the input ends.
 func readPrefix(from io.Reader, buffer []byte) ([]byte, error) {
 	n, err := io.ReadFull(from, buffer)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -261,7 +254,6 @@ func (h *hashed) discard() error {
 	return err
 }
 
-// contextReader is a reader that returns an error once its context is done.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

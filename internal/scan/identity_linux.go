@@ -9,7 +9,6 @@ import (
 // openFlags makes Open return at once if the file is a FIFO without a writer.
 const openFlags = syscall.O_NONBLOCK
 
-// deviceOf returns the number of the device on which a file is stored.
 func deviceOf(info fs.FileInfo) (uint64, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,7 +17,6 @@ func deviceOf(info fs.FileInfo) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
-// identity returns the inode and the change time (ctime) of a file.
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

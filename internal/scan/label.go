@@ -35,7 +35,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.labelOnly = true
 	if h.label.Type != "" {
-		return r.link(ctx, h)
+		return r.withLinks(ctx, h)
 	}
 	h.err = r.open(it, &h, func(f fs.File, _ fs.FileInfo) error {
 		prefix, err := readPrefix(contextReader{ctx, f}, r.buffer[:mediatype.PrefixSize])
@@ -44,11 +44,10 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 		}
 		return err
 	})
-	return r.link(ctx, h.withGone())
+	return r.withLinks(ctx, h.markGone())
 }
 
-// link adds to the result the links that rules and link files give to the file.
-func (r *reader) link(ctx context.Context, h hashed) hashed {
+func (r *reader) withLinks(ctx context.Context, h hashed) hashed {
 	if h.err != nil || h.gone {
 		return h
 	}

@@ -20,8 +20,8 @@ const (
 	maxName     = 255      // largest length of a file name, in bytes
 )
 
-// linkFile returns the links in the link file that belongs to the file with the path name.
-// It returns none if there is no link file, or if Choice.LinkFiles is false.
+// linkFile returns the links in the link file of a file. It returns none if there is no
+// link file, or if Choice.LinkFiles is false.
 func (d *Dir) linkFile(name string) ([]Link, error) {
 	if !d.LinkFiles || len(path.Base(name))+len(linkFileSuffix) > maxName {
 		return nil, nil

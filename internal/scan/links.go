@@ -26,7 +26,7 @@ type Link struct {
 	// added while the set has no such file.
 	Href string
 	Type string // media type of the target; if it is "", the file name and the rules determine the media type
-	Pri  int    // the priority of the link (attribute "pri"), from 1 to MaxPri; 0 means that it has none
+	Pri  int    // the priority of the link (attribute "pri"), from 1 to MaxPri; 0 means no priority
 }
 
 // MaxPri is the largest value of the "pri" attribute of a link (1.1 §7).
@@ -49,7 +49,7 @@ var bareRelations = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate
 // Resources may not have such links.
 var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
 
-// Check returns an error if the link would be invalid in the entry of every resource.
+// Check returns an error if the link is invalid, whatever resource it is added to.
 func (l *Link) Check() error {
 	switch {
 	case l.Rel == "" || l.Href == "":
@@ -100,8 +100,6 @@ func (l *Link) OfSet() bool {
 // inBase is the beginning of a Href whose target is below the base URL.
 const inBase = "{base}"
 
-// expand replaces the placeholders in the Href of the link by values for the resource at a
-// path below base.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -112,7 +110,6 @@ func (l *Link) expand(base, path string) string {
 	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
 }
 
-// typeByName returns the media type for the file name extension in a URI.
 func (l *Link) typeByName(uri string) string {
 	path, _, _ := strings.Cut(uri, "?")
 	return mediatype.ByName(path)
@@ -137,8 +134,7 @@ func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string,
 	})
 }
 
-// linksText adds the links of rules to a Remainder. Both the parameter text and the result
-// are the text of a Remainder.
+// linksText adds the links of rules to the text of a Remainder, and returns the new text.
 func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link, bool, error)) (string, error) {
 	if len(rules) == 0 {
 		return text, nil
@@ -228,8 +224,8 @@ func Representations(rules []Rule, base, path string) (all []string) {
 
 func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
 
-// extensions returns the file name extensions in which the names that match a glob end,
-// such as html and pdf for *.{html,pdf}.
+// extensions returns the file name extensions of the names that a glob matches, such as
+// html and pdf for *.{html,pdf}.
 func extensions(match string) []string {
 	i := strings.LastIndexByte(match, '.')
 	if i < 0 {
@@ -239,8 +235,8 @@ func extensions(match string) []string {
 	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
 }
 
-// hasFileLinks reports whether the links of one file may depend on another file, because
-// rules or link files link files of the set to each other.
+// hasFileLinks reports whether rules or link files may link one file of the set to
+// another, so that the links of a file can change although the file itself does not.
 func (d *Dir) hasFileLinks() bool {
 	return d.LinkFiles || slices.ContainsFunc(d.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.Links, func(l Link) bool { return l.OfSet() })

@@ -49,8 +49,8 @@ type Listed struct {
 	// The following fields are only for a listing of changes. Gone means that the resource
 	// was deleted. Past means that the file at Path now has other bytes than the listed
 	// state, which is recorded without reading the file. Kept is the path of a file that
-	// still has the bytes of that earlier state, for List.Keep. Mark is the position in the
-	// log after this change: see List.Marks.
+	// still has the bytes of that earlier state, to be copied to List.Keep. Mark is the
+	// position in the log after this change: see List.Marks.
 	Gone, Past bool
 	Kept, Mark string
 	// Out is the reason why the resource must not be published; "" if it may be published.
@@ -60,10 +60,9 @@ type Listed struct {
 }
 
 // Listing yields all resources of a set. If it yields a resource more than once, the
-// resource counts once. An error with a URI concerns only that resource. An error without a
-// URI concerns a part of the listing that could not be read. A list with an "at" attribute
-// earlier than the parameter since is such a part as well. After an error the listing may
-// continue.
+// resource counts once. An error with a URI concerns only that resource. An error without
+// a URI concerns a part of the listing that could not be read, or a list whose "at"
+// attribute is earlier than the parameter since. After an error the listing may continue.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
 // List is an Input whose resources are listed elsewhere: in a Sitemap, a file of URLs,
@@ -84,11 +83,11 @@ type List struct {
 	// listed keep their recorded state. It is no failure that a file no longer has the bytes
 	// of a state if a later state of the resource follows.
 	Changes bool
-	// Marks is the name of the setting that stores up to which position a log of changes
-	// was recorded; "" if the listing comes from no log. The value becomes the Mark of the
-	// last recorded change, in the same transaction, and Plan.Mark when everything is
-	// recorded. While a listing without Changes is recorded, and after a failure, the value
-	// is empty, so that the next listing is complete.
+	// Marks is the name of the setting that stores up to which position a log of changes was
+	// recorded; "" if the listing comes from no log. Each transaction sets it to the Mark of
+	// the last change in that transaction. At the end Apply sets it to Plan.Mark. It is ""
+	// while a complete listing is recorded, and after a failure, so that the next listing is
+	// complete.
 	Marks string
 
 	// Include and Exclude are globs, as in Dir. For a resource with a file they are
@@ -110,17 +109,15 @@ type listWork struct {
 	LastServed string
 	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
 	Label      bool   // whether the bytes have not changed, so that only type, encoding, changefreq and links are recorded
-	Was        bool   // in a listing of changes, whether the resource was a member of the set before its first change
+	Was        bool   // in a listing of changes, whether the resource was a member of the set before the first listed change
 	Number     int64  // the position of this resource in the plan, counted from 1
 }
 
-// recorded returns the state that the resource will have in the catalog after Apply has
-// done this work.
-func (w *listWork) recorded() catalog.Resource {
+func (w *listWork) stateAfter() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
 	}
-	return catalog.Resource{URI: w.URI, Path: w.place(), Member: true, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type,
+	return catalog.Resource{URI: w.URI, Path: w.catalogPath(), Member: true, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type,
 		Encoding: w.Encoding, LastMod: w.LastMod, ChangeFreq: w.ChangeFreq, Remainder: w.Remainder}
 }
 
@@ -129,13 +126,13 @@ type listStat struct {
 	Listed     string `json:"listed,omitempty"` // the signature of the listed facts; "" if the bytes may change while the signature stays the same
 	ETag       string `json:"etag,omitempty"`
 	LastServed string `json:"last_served,omitempty"` // the "Last-Modified" header of the response with the bytes
-	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if it is the URI of the resource
+	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if the bytes are at the URI of the resource
 }
 
 func parseListStat(text string) listStat {
 	var s listStat
 	if json.Unmarshal([]byte(text), &s) != nil {
-		return listStat{} // another kind of Input wrote the text, which says nothing about a listing
+		return listStat{} // another kind of Input wrote this text, so it has no facts about a listing
 	}
 	return s
 }
@@ -156,8 +153,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature returns a text that consists of those listed facts that change when the bytes
-// change.
+// signature returns the listed facts that change whenever the bytes change, as one text.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -170,11 +166,11 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// showsChanges reports whether the signature must change if the bytes change after the time
-// read. A recent "lastmod" is not enough, because the "lastmod" of the next version may be
-// the same day or second.
-func (e *Listed) showsChanges(read time.Time) bool {
-	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
+// showsChanges reports whether the signature must change if the bytes change after the
+// given moment. A recent "lastmod" is not enough, because the "lastmod" of the next
+// version may be the same day or second.
+func (e *Listed) showsChanges(moment time.Time) bool {
+	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(moment.Add(-racyWindow))
 }
 
 // withLabels returns a copy of a recorded resource with the type, encoding, changefreq and
@@ -201,21 +197,17 @@ func (e *Listed) statementsChanged(known *catalog.Resource) bool {
 	return e.Told && (!sameLabels(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// describesRecorded reports whether the listed path, length and digests equal the recorded
-// ones.
 func (e *Listed) describesRecorded(known *catalog.Resource) bool {
-	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
+	return known.Path == e.catalogPath() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
-// hasCommonAlgorithm reports whether the listing and the recorded state have digests by a
-// common algorithm.
 func (e *Listed) hasCommonAlgorithm(known *catalog.Resource) bool {
 	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
 
-// place returns the path of the resource in the catalog: the path of its file or, if there
+// catalogPath returns the path of the resource in the catalog: the path of its file or, if there
 // is no file, its URI.
-func (e *Listed) place() string {
+func (e *Listed) catalogPath() string {
 	if e.Path != "" {
 		return e.Path
 	}
@@ -234,8 +226,8 @@ func (l *List) name(e *Listed) string {
 
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
-// sinceSetting is the name of the setting with the time of the last listing of the set
-// (attribute "at").
+// sinceSetting is the name of the setting with the "at" time of the last listing of the
+// set.
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
 func (l *List) lastListing(ctx context.Context) (time.Time, error) {

@@ -46,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // not later than now: if the clock of the list is ahead, later lists would otherwise count as too old
+		moment := earliest(p.moment, l.Now()) // limited to the present time: if the list states a future time, later lists would otherwise count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -60,8 +60,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// clearMark clears the setting that stores up to which position a log of changes was
-// recorded. It is called before a complete listing is recorded.
+// clearMark clears the setting List.Marks before a complete listing is recorded.
 func (l *List) clearMark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
@@ -73,8 +72,8 @@ func (l *List) clearMark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// markSetting returns the setting that stores up to which position a log of changes was
-// recorded. Its value is mark, or "" if a part of the log may not be recorded.
+// markSetting returns the setting List.Marks. Its value is mark, or "" if a part of the
+// log may not be recorded.
 func (l *List) markSetting(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -82,7 +81,6 @@ func (l *List) markSetting(r *Result, doubt bool, mark string) map[string]string
 	return map[string]string{l.Marks: mark}
 }
 
-// listApplier examines resources and records the results, round by round.
 type listApplier struct {
 	ctx         context.Context
 	l           *List
@@ -97,26 +95,25 @@ type listApplier struct {
 func (a *listApplier) applyAll() error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
+	inRound := map[string]bool{} // the URIs in the round; a round may have only one change of each resource
 	for w, err := range a.p.listed.All() {
 		if err != nil {
 			return err
 		}
-		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && in[w.URI] {
+		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && inRound[w.URI] {
 			if err := a.round(round); err != nil {
 				return err
 			}
 			round, bytes = round[:0], 0
-			clear(in)
+			clear(inRound)
 		}
-		in[w.URI] = true
+		inRound[w.URI] = true
 		round = append(round, w)
 		bytes += w.Length.Int64()
 	}
 	return a.round(round)
 }
 
-// round examines resources in parallel and records the results in order.
 func (a *listApplier) round(works []listWork) (err error) {
 	if len(works) == 0 {
 		return nil
@@ -171,12 +168,12 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 		x := &looks[i]
 		a.r.Hashed += x.read
 		if x.err != nil {
-			passed, err := a.passed(x, &known[i])
+			later, err := a.hasLaterState(x, &known[i])
 			if err != nil {
 				return err
 			}
-			if !passed {
-				a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
+			if !later {
+				a.l.fail(&a.r.Failures, &FileError{x.URI, x.catalogPath(), x.err})
 			}
 			continue
 		}
@@ -190,7 +187,7 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 		}
 		kind, err := o.addExamined(&known[i], x)
 		if err != nil {
-			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), err})
+			a.l.fail(&a.r.Failures, &FileError{x.URI, x.catalogPath(), err})
 		}
 		if kind != "" && x.kept != nil {
 			keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
@@ -211,10 +208,11 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	return a.l.recordUnchanged(a.ctx, a.r, o)
 }
 
-// passed reports whether a later state of the resource follows in the listing. Then it is
-// no failure that the file no longer has the bytes of this state, and this state is not
-// recorded: if the later one cannot be recorded either, the published state has to stay.
-func (a *listApplier) passed(x *examined, known *catalog.Resource) (bool, error) {
+// hasLaterState reports whether a later state of the resource follows in the listing.
+// Then it is no failure that the file no longer has the bytes of this state. This state
+// is not recorded: if the later one cannot be recorded either, the published state has to
+// stay.
+func (a *listApplier) hasLaterState(x *examined, known *catalog.Resource) (bool, error) {
 	if x.Path == "" {
 		return false, nil
 	}
@@ -261,7 +259,6 @@ func (o *outcome) addExamined(known *catalog.Resource, x *examined) (kind resour
 	return "", nil
 }
 
-// remove records the deletion of resources that are no longer listed.
 func (a *listApplier) remove(resources []catalog.Resource) error {
 	var o outcome
 	for i := range resources {

@@ -18,7 +18,6 @@ import (
 	"instep/resourcesync"
 )
 
-// examined is the result of examining a listed resource.
 type examined struct {
 	*listWork
 	err      error
@@ -34,7 +33,6 @@ type examined struct {
 	kept     blob.Object // the copy of the bytes; nil if no copy is needed
 }
 
-// examine examines a listed resource, and reads its bytes if that is necessary.
 func (l *List) examine(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) examined {
 	x := examined{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
@@ -55,7 +53,6 @@ func (l *List) examine(ctx context.Context, w *listWork, keep blob.Batch, buffer
 	return x
 }
 
-// examineFile reads the file of a resource as a Dir does.
 func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	r := reader{d: l.dir(), buffer: buffer}
 	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: string(l.algorithmToCompare(x))}, keep)
@@ -81,9 +78,9 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 	return nil
 }
 
-// algorithmToCompare returns an algorithm by which the bytes are hashed only to compare them. If no
-// stated digest could be compared otherwise, it is that of the strongest stated one: damaged
-// bytes must not be published with a digest that fits them.
+// algorithmToCompare returns an additional algorithm by which the bytes are hashed, if no
+// stated digest could be verified without it. Otherwise damaged bytes would be published
+// with a digest of the damaged bytes.
 func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
 	comparable := func(d resourcesync.Digest) bool { return slices.Contains(l.algorithms(), d.Algorithm()) }
 	if x.Also != "" || len(x.Digests) == 0 || slices.ContainsFunc(x.Digests, comparable) {
@@ -92,7 +89,6 @@ func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
 	return x.Digests.Strongest().Algorithm()
 }
 
-// examineEarlier copies the bytes of an earlier state of a resource.
 func (l *List) examineEarlier(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	f, err := l.Tree.Open(x.Kept)
 	if err != nil {
@@ -106,8 +102,6 @@ func (l *List) examineEarlier(ctx context.Context, x *examined, keep blob.Batch,
 	return x.verify(x.read, x.all)
 }
 
-// verify returns an error if the bytes that were read do not have the length and
-// digests that the listing states.
 func (x *examined) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
 		return fmt.Errorf("the listing states %d bytes, but the resource has %d", x.Length.Int64(), length)
@@ -120,7 +114,6 @@ func (x *examined) verify(length int64, ds resourcesync.Digests) error {
 	return nil
 }
 
-// examineURL fetches a resource with a conditional HTTP request.
 func (l *List) examineURL(ctx context.Context, x *examined, keep blob.Batch, buffer []byte) error {
 	began := l.Now()
 	resp, err := l.Client.Get(ctx, fetch.Request{URL: x.URL, Validators: fetch.Validators{ETag: x.ETag, LastModified: x.LastServed}})
@@ -187,8 +180,6 @@ func (l *List) digest(ctx context.Context, x *examined, body io.Reader, keep blo
 	return nil
 }
 
-// copyAll copies the bytes of a resource. It returns an error if they do not match the
-// listing.
 func (l *List) copyAll(x *examined, to io.Writer, body io.Reader, buffer []byte) error {
 	length := int64(-1)
 	if x.Length.Known() && x.encoding == "" {
@@ -215,7 +206,6 @@ func (l *List) copyAll(x *examined, to io.Writer, body io.Reader, buffer []byte)
 	return err
 }
 
-// change returns the kind of the change of a resource, or "" if it did not change.
 func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
@@ -224,7 +214,7 @@ func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) 
 		return resourcesync.Created, nil
 	case known.Due != "": // another set has recorded the new bytes, but this set has not recorded the change yet
 		return resourcesync.Updated, nil
-	case known.Path != x.place():
+	case known.Path != x.catalogPath():
 		return resourcesync.Updated, nil
 	case x.same:
 		return "", nil
@@ -236,14 +226,13 @@ func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) 
 	return resourcesync.Updated, nil
 }
 
-// resource returns the state of the resource to record.
 func (x *examined) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
 		r := x.withLabels(known)
 		r.Stat = x.stat
 		return r
 	}
-	return catalog.Resource{URI: x.URI, Path: x.place(), Length: x.length, Digests: x.digests, Type: x.mimeType,
+	return catalog.Resource{URI: x.URI, Path: x.catalogPath(), Length: x.length, Digests: x.digests, Type: x.mimeType,
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 

@@ -40,7 +40,6 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// listPlanner builds the plan of a List.
 type listPlanner struct {
 	ctx   context.Context
 	l     *List
@@ -50,12 +49,11 @@ type listPlanner struct {
 	batch []Listed
 	lost  error // the error of the first part of the listing that could not be read
 
-	latest  *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of its last planned change
-	omitted *spool.Table[omission] // in a listing of changes: the resources whose last listed state must not be published
-	others  int64                  // the number of members that a listing of changes mentions
+	latest    *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of its last planned change
+	omitted   *spool.Table[omission] // in a listing of changes: the resources whose last listed state must not be published
+	mentioned int64                  // number of members that a listing of changes mentions
 }
 
-// omission is a listed resource that must not be published.
 type omission struct {
 	URI, Place string
 	Why        Reason
@@ -66,7 +64,7 @@ func (b *listPlanner) run(since time.Time) error {
 		if ended := b.ctx.Err(); ended != nil {
 			return ended
 		}
-		if b.l.Changes { // an earlier state of the resource no longer counts
+		if b.l.Changes { // only the last listed state of a resource counts
 			if err := b.omitted.Delete(e.URI); err != nil {
 				return err
 			}
@@ -99,14 +97,12 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.findVanished()
 }
 
-// guard completes the plan for a listing of changes: it counts the members that stay
-// unchanged, and sets Plan.Guard if there are more deletions than allowed.
 func (b *listPlanner) guard() error {
 	n, _, err := b.l.Facts.Count(b.ctx, b.l.Set)
 	if err != nil {
 		return err
 	}
-	b.p.Set, b.p.Unchanged = n, n-b.others
+	b.p.Set, b.p.Unchanged = n, n-b.mentioned
 	if b.l.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.l.MaxDelete}
 	}
@@ -114,9 +110,9 @@ func (b *listPlanner) guard() error {
 }
 
 // addFailure notes in the plan that an entry or a part of the listing could not be used.
-// Without a valid URI this may concern any resource, so nothing will be deleted.
+// An error without a valid URI may concern any resource, so then nothing will be deleted.
 func (b *listPlanner) addFailure(e *Listed, err error) error {
-	b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
+	b.l.Fail(b.p, &FileError{e.URI, e.catalogPath(), err})
 	if isURL(e.URI) {
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	}
@@ -164,7 +160,7 @@ func (b *listPlanner) addEntry(e *Listed) error {
 // omit counts a listed resource that must not be published. In a listing of changes only
 // the last state of a resource counts, so countOmitted counts it at the end.
 func (b *listPlanner) omit(e *Listed, why Reason) error {
-	o := omission{e.URI, e.place(), why}
+	o := omission{e.URI, e.catalogPath(), why}
 	if b.l.Changes {
 		return b.omitted.Put(o)
 	}
@@ -172,8 +168,6 @@ func (b *listPlanner) omit(e *Listed, why Reason) error {
 	return nil
 }
 
-// countOmitted counts the resources of a listing of changes whose last state must not be
-// published.
 func (b *listPlanner) countOmitted() error {
 	byURI := func(buf []byte, o omission) []byte { return append(append(buf, o.URI...), 0) }
 	for o, err := range b.omitted.Sorted(byURI) {
@@ -220,21 +214,19 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// plannedState sets *known to the state that the resource will have after its changes that
-// are planned so far. It returns whether the resource was a member before the first of
-// these changes. It is called for each listed change, and notes that this one follows the
-// planned ones.
+// plannedState sets *known to the state of the resource after its planned changes. It
+// returns whether the resource was a member before the first of them. It also records
+// that another change of the resource follows the planned ones.
 func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
 		return known.Member, err
 	}
 	w, err := b.p.listed.At(at)
-	*known = w.recorded()
+	*known = w.stateAfter()
 	return w.Was, errors.Join(err, b.p.followed.Set(uri, spool.Place{Offset: w.Number}))
 }
 
-// addWork adds work to the plan. For a listing of changes it also counts the work.
 func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 	w.Number = b.p.listed.Len() + 1
 	at, err := b.p.listed.AppendAt(w)
@@ -250,12 +242,11 @@ func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 		b.p.Vanished--
 	}
 	if w.Was && !again {
-		b.others++
+		b.mentioned++
 	}
 	return errors.Join(err, b.latest.Set(w.URI, at))
 }
 
-// addDeletion adds to the plan a deletion that a listing of changes contains.
 func (b *listPlanner) addDeletion(known *catalog.Resource, e *Listed, was bool) error {
 	if !known.Member {
 		return nil
@@ -274,7 +265,7 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	b.p.Files++
 	unchanged, err := b.unchanged(known, e)
 	if err != nil {
-		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
+		b.l.Fail(b.p, &FileError{e.URI, e.catalogPath(), err})
 		return nil
 	}
 	if unchanged {
@@ -301,20 +292,20 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	} else {
 		b.p.Modified++
 	}
-	if known.Member && known.Stored && known.Due == "" && known.Path == e.place() && w.Also == "" && b.l.complete(known.Digests) {
+	if known.Member && known.Stored && known.Due == "" && known.Path == e.catalogPath() && w.Also == "" && b.l.complete(known.Digests) {
 		stat := parseListStat(known.Stat)
 		w.ETag, w.LastServed = stat.ETag, stat.LastServed
 	}
 	return b.addWork(known, w)
 }
 
-// leaveOut plans the deletion of a listed resource that must not be published. If the
-// resource was published already with the listed bytes, it stays published.
+// leaveOut plans the deletion of a listed resource that must not be published, unless the
+// resource is already published with the listed bytes.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
 	stays, err := b.staysPublished(known, e)
 	switch {
 	case err != nil:
-		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
+		b.l.Fail(b.p, &FileError{e.URI, e.catalogPath(), err})
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	case !stays && b.l.Changes:
 		return b.addDeletion(known, e, was)
@@ -327,8 +318,6 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	return b.seen.Add(resourcesync.KeyOf(e.URI))
 }
 
-// unchanged reports whether the recorded state of a resource is the listed one, so that the
-// resource need not be examined.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
 	if (e.Intact || e.Past) && (!known.Member || e.hasCommonAlgorithm(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.describesRecorded(known) && b.l.complete(known.Digests), nil
@@ -336,18 +325,16 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	if e.Path != "" {
 		same, err := b.hasRecordedStamp(known, e)
 		if err != nil && b.l.Changes && b.l.Tree != nil {
-			return false, nil // Apply meets the same error, and knows whether a later state of the resource follows
+			return false, nil // Apply will get the same error, and knows whether a later state of the resource follows
 		}
 		return same, err
 	}
-	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
+	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.catalogPath() {
 		return false, nil
 	}
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// hasRecordedStamp reports whether the file of a resource still has the stamp (such as size
-// and times) that it had when the resource was recorded.
 func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool, error) {
 	f, err := b.l.locate(e.Path)
 	if err != nil {
@@ -356,8 +343,6 @@ func (b *listPlanner) hasRecordedStamp(known *catalog.Resource, e *Listed) (bool
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 }
 
-// locate finds the file of a listed resource. It returns an error if the file does not
-// exist, or must not be published.
 func (l *List) locate(name string) (found, error) {
 	if l.Tree == nil {
 		return found{}, fmt.Errorf("file %q: no directory with the files was given", name)
@@ -369,8 +354,6 @@ func (l *List) locate(name string) (found, error) {
 	return f, err
 }
 
-// staysPublished reports whether a resource stays published although the listing says that
-// it must not be published.
 func (b *listPlanner) staysPublished(known *catalog.Resource, e *Listed) (bool, error) {
 	switch {
 	case e.Out == Loop || !known.Member:
@@ -385,8 +368,6 @@ func (b *listPlanner) staysPublished(known *catalog.Resource, e *Listed) (bool, 
 	return is, err
 }
 
-// needsBytes reports whether Apply has to read the bytes of a resource that may have
-// changed.
 func (l *List) needsBytes(e *Listed) bool {
 	return !e.Past && (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

@@ -18,7 +18,6 @@ const maxMounts = 1000
 // the root.
 const aboveRoot = ".."
 
-// device returns the device on which a directory is stored, or false if it is unknown.
 func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	switch {
 	case info == nil:
@@ -29,7 +28,6 @@ func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	return deviceOf(info)
 }
 
-// onOtherDevice reports whether a directory is on another device than its parent directory.
 func (d *Dir) onOtherDevice(name string, info, above fs.FileInfo) bool {
 	parent := aboveRoot
 	if name != "." {
@@ -40,7 +38,6 @@ func (d *Dir) onOtherDevice(name string, info, above fs.FileInfo) bool {
 	return known && knownAbove && on != in
 }
 
-// isMount reports whether a recorded mount point is still a mount point.
 func (d *Dir) isMount(name string) bool {
 	info, err := d.Tree.Lstat(name)
 	if err != nil || !info.IsDir() {

@@ -101,7 +101,6 @@ func (e *Listed) Check() error {
 	return checkEntry(en)
 }
 
-// checkEntry returns an error for an entry that is not allowed in a Resource List.
 func checkEntry(e resourcesync.Entry) error {
 	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
 	if err != nil {

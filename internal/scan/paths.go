@@ -35,7 +35,6 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// isBelow reports whether a path is one of the given paths, or is below one of them.
 func isBelow(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {

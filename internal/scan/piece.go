@@ -9,16 +9,16 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of the entries of one directory that was read at one time, without
-// subdirectories. When all files of a piece are recorded in the state in which they were
-// seen, the catalog stores a digest of the piece. It deletes this digest when it records
-// another state of a file in the same directory. As long as a piece has the stored digest,
-// its files need not be compared one by one.
+// piece is a group of entries of one directory that were read together, without
+// subdirectories. When all files of a piece are recorded as the scan found them, the
+// catalog stores a digest of the piece. The catalog deletes this digest when it records
+// another state of a file in the same directory. As long as a piece has the stored
+// digest, its files need not be compared one by one.
 type piece struct {
 	catalog.Piece
-	whole  bool  // whether every file in the piece could be examined, and at least one of them is to be published
-	asked  bool  // whether the digest of the piece has been looked up in the catalog
-	same   bool  // whether the catalog has the same digest for the piece
+	whole  bool  // whether every file in this part of the directory could be examined, and at least one of them is to be published
+	asked  bool  // whether the digest of these files has been looked up in the catalog
+	same   bool  // whether the catalog has the same digest of these files
 	number int64 // the number that the piece has in the plan, counted from 1; 0 if the piece is not to be stored
 }
 
@@ -48,8 +48,8 @@ func (p *piece) identify(options []byte, dir string, part int, sights []observat
 	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
-// options returns, as input for a digest, the options that affect the recorded facts about
-// a file.
+// options returns the options that affect the recorded facts about a file, encoded as
+// input for a digest.
 func (d *Dir) options() []byte {
 	b := []byte(d.BaseURL + "\x00" + d.rulesDigest() + "\x00")
 	for _, a := range d.algorithms() {
@@ -58,7 +58,6 @@ func (d *Dir) options() []byte {
 	return b
 }
 
-// rulesDigest returns a digest of the rules; "" if there are none.
 func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""

@@ -55,7 +55,7 @@ type Plan struct {
 	mounts   []string                  // the mount points that were found in the directory tree
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
 	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
-	followed *spool.Index              // in a listing of changes, for each URI: the number of the last work (listWork.Number, in Offset) that a later entry follows
+	followed *spool.Index              // in a listing of changes, by URI: the number of the last planned change (in the field Offset) that a later entry of the listing follows
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
@@ -127,8 +127,6 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	}
 }
 
-// vanishedResources yields the resources of the set whose file no longer exists, in
-// batches.
 func (d *Dir) vanishedResources(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
 		for keys, err := range spool.Batches(p.vanished.All(), batchSize) {
@@ -199,12 +197,11 @@ func (d *Dir) validate() error {
 	return nil
 }
 
-// planner builds the plan of a Dir.
 type planner struct {
 	ctx     context.Context
 	d       *Dir
 	p       *Plan
-	seen    *spool.Keys // the keys of all files that exist or may exist
+	seen    *spool.Keys // the keys of the files that were found, and of those that could not be examined
 	uris    []string    // the URIs of files, in the order of the files
 	files   []observation
 	changed bool // whether a file differs from the recorded state, so that deleted resources must be looked for
@@ -233,12 +230,11 @@ func (b *planner) run() error {
 		return err
 	}
 	if !b.changed && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
-		return nil // the set consists of exactly the files that were found
+		return nil // nothing vanished: the members of the set are exactly the files that were found
 	}
 	return b.findVanished()
 }
 
-// handle handles one observation of the walk: a file, directory or mount point.
 func (b *planner) handle(s observation) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
@@ -274,7 +270,6 @@ func (b *planner) handle(s observation) error {
 	return nil
 }
 
-// assignURIs determines the URIs of files and stores them in the field uris.
 func (b *planner) assignURIs(files []observation) error {
 	some, err := b.d.Seen.Spells(b.ctx)
 	if err == nil && some {
@@ -379,7 +374,6 @@ func (b *planner) checkPieces() error {
 	return nil
 }
 
-// planFile adds to the plan the work that Apply has to do for a file.
 func (b *planner) planFile(known catalog.Resource, f *observation) error {
 	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
@@ -406,7 +400,6 @@ func (b *planner) planFile(known catalog.Resource, f *observation) error {
 	return b.p.work.Append(it)
 }
 
-// unchanged reports whether a file is as recorded, so that it need not be hashed.
 func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
@@ -414,7 +407,6 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return d.complete(known.Digests)
 }
 
-// complete reports whether the digests include a digest by each configured algorithm.
 func (d *Deps) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
@@ -454,7 +446,7 @@ func (b *planner) findVanished() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished, and not if --max-delete permits the deletion of all
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished and --max-delete does not permit the deletion of all of them
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)
@@ -472,7 +464,7 @@ type Result struct {
 	Created, Updated, Deleted int64
 	Unchanged                 int64  // the number of unchanged resources, including those that only hashing showed to be unchanged
 	Relabelled                int64  // the number of resources with unchanged bytes, but a new type, encoding, changefreq or link, which the next Resource List has to contain
-	Clashes                   int64  // the number of resources that also belong to another set with another type or encoding; the values that this scan found are recorded
+	Clashes                   int64  // the number of resources that another set gives another type or encoding; the values that this scan found are recorded
 	FirstClash                string // the URI of the first resource that the field Clashes counts
 	Gone                      int64  // the number of files that were deleted or excluded while the scan ran; they stay recorded until the next scan
 	Hashed                    int64  // number of bytes that were read for hashing

@@ -43,12 +43,13 @@ type pipeline struct {
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // the rounds whose copies are not finished or discarded yet
+	rounds []*round // the rounds whose copies of bytes are neither committed nor discarded yet
 }
 
-// readAll reads the files of a plan. It calls take with each result, in the order of the
-// plan, and end after each round (the files of one transaction). It stops at the first
-// error of take or end. While one round is recorded, at most one more round is read.
+// readAll reads the files of a plan. It passes each result to the function take, in the
+// order of the plan, and calls the function end after each round (the files of one
+// transaction). It stops at the first error of take or end. While one round is recorded,
+// at most one more round is read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	l.outs.New = func() any { return make(chan hashed, 1) }
@@ -127,8 +128,6 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	return send(ctx, l.order, job{round: now})
 }
 
-// roundSize returns the largest number of files whose results are recorded in one
-// transaction.
 func (d *Deps) roundSize() int {
 	if d.Unpublished {
 		return enrollSize
@@ -160,8 +159,6 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job, and passes it to take. At the end of a round (the
-// files of one transaction) it calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -173,7 +170,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // once the context is done, h may contain an error that the cancellation caused
+		if err := ctx.Err(); err != nil { // once the context is done, the result may contain an error that the cancellation caused
 			return err
 		}
 		return take(h)
@@ -191,7 +188,6 @@ func (l *pipeline) removeRound(r *round) {
 	l.rounds = l.rounds[1:] // rounds end in the order in which they began
 }
 
-// close discards the copies of files whose results were not recorded.
 func (l *pipeline) close() error {
 	var errs []error
 	for _, r := range l.rounds {

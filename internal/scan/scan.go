@@ -67,7 +67,7 @@ type Deps struct {
 	LeftOut func(path string, why Reason)
 }
 
-// Identity returns a name that is unique among the sets of all publications.
+// Identity returns a name for the set that is unique among the sets of all publications.
 func (d *Deps) Identity(ctx context.Context) (string, error) {
 	id, _, err := d.Facts.Setting(ctx, catalog.UUIDSetting)
 	return fmt.Sprint(id, "-", d.Set), err
@@ -171,14 +171,14 @@ func (f *Failures) add(e *FileError) {
 	}
 }
 
-// FileError is an error of reading a file or directory. Its recorded state stays.
+// FileError is an error of reading a file or directory. The recorded state of the file or
+// directory stays.
 type FileError struct {
 	URI  string // the URI of the resource; "" if a part of a listing could not be read
 	Path string // the path below the directory, "." for the directory itself, or the URI of a resource that has no file
 	Err  error
 }
 
-// fileError returns the error for a path below the directory.
 func (d *Deps) fileError(path string, err error) *FileError {
 	return &FileError{URI(d.BaseURL, path), path, err}
 }
@@ -222,8 +222,8 @@ type GuardError struct {
 	Mount        string // the directory that is no longer a mount point, perhaps because its disk is not mounted, and whose resources have all vanished; "" if there is none
 }
 
-// Renamed reports whether all resources vanished and at least as many are new, as when all
-// resources get other URIs.
+// Renamed reports whether all resources vanished and at least as many are new, for
+// example because all resources got other URIs.
 func (e *GuardError) Renamed() bool { return e.Mount == "" && e.Deletes == e.Set && e.New >= e.Set }
 
 func (e *GuardError) Error() string {

@@ -66,7 +66,6 @@ type listReader struct {
 	read    map[string]bool
 }
 
-// yieldLost yields an error about a part of the listing that could not be read.
 func (r *listReader) yieldLost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
 // document yields the entries of a document and of its next pages. It yields either all
@@ -86,7 +85,6 @@ func (r *listReader) document(at string, level int) bool {
 	return true
 }
 
-// readDocument yields the entries of one document, and returns the URI of the next page.
 func (r *listReader) readDocument(at string, level int) (next string, more bool) {
 	from := document.Fetcher(r.client)
 	if !isURL(at) {
@@ -125,7 +123,6 @@ func (r *listReader) maxDocumentSize() int64 {
 	return r.client.MaxDocument()
 }
 
-// checkList returns an error if a document is not a usable list of resources.
 func (r *listReader) checkList(at string, h *resourcesync.Header) error {
 	switch {
 	case h.Capability != "" && h.Capability != resourcesync.CapabilityResourceList:

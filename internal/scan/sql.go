@@ -190,7 +190,6 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 	return rows.Err()
 }
 
-// rowTaker makes an entry of a listing from each row of a query.
 type rowTaker struct {
 	q       Query
 	yield   func(Listed, error) bool
@@ -241,7 +240,6 @@ func (t *rowTaker) row(values []any) bool {
 	return !t.stopped
 }
 
-// set sets that field of the entry to which the given column belongs.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil

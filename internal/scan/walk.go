@@ -39,19 +39,19 @@ type observation struct {
 	err    error
 	dir    bool
 	mount  bool   // whether the path is a mount point, which the walk enters
-	piece  *piece // the piece (part of a directory) that contains the file; nil if the path was given by itself
+	piece  *piece // the piece (part of a directory) that contains the file; nil if the scan is limited to this file
 	twin   string // the path of an earlier file whose name differs only in its Unicode form; "" if there is none
 }
 
-// walk visits the files and directories to which the scan is limited, and calls see for
-// each observation. It stops at the first error of see.
-func (d *Dir) walk(ctx context.Context, see func(observation) error) error {
+// walk visits the files and directories to which the scan is limited, and passes each
+// observation to the function take. It stops at the first error of take.
+func (d *Dir) walk(ctx context.Context, take func(observation) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []observation, 4)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(w.out)
 		for _, name := range d.roots() {
-			if err := w.visit(ctx, name); err != nil {
+			if err := w.visitRoot(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -60,7 +60,7 @@ func (d *Dir) walk(ctx context.Context, see func(observation) error) error {
 	g.Go(func() error {
 		for sights := range w.out {
 			for _, s := range sights {
-				if err := see(s); err != nil {
+				if err := take(s); err != nil {
 					return err
 				}
 			}
@@ -84,9 +84,7 @@ func (w *walker) reportError(ctx context.Context, dir string, err error) error {
 	return w.report(ctx, observation{name: dir, err: err, dir: true})
 }
 
-// visitDir visits a directory and everything below it. above is the FileInfo of the parent
-// directory.
-func (w *walker) visitDir(ctx context.Context, name string, above fs.FileInfo, depth int) error {
+func (w *walker) visitDir(ctx context.Context, name string, parent fs.FileInfo, depth int) error {
 	if depth > maxDepth {
 		return w.reportError(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
 	}
@@ -104,7 +102,7 @@ func (w *walker) visitDir(ctx context.Context, name string, above fs.FileInfo, d
 	if err != nil {
 		return w.reportError(ctx, name, err)
 	}
-	if w.d.onOtherDevice(name, info, above) {
+	if w.d.onOtherDevice(name, info, parent) {
 		if err := w.report(ctx, observation{name: name, mount: true}); err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (w *walker) visitDir(ctx context.Context, name string, above fs.FileInfo, d
 	for number := 0; ; number++ {
 		entries, err := f.ReadDir(chunkSize)
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-		if err := w.chunk(ctx, name, info, number, entries, depth, &twins); err != nil {
+		if err := w.visitChunk(ctx, name, info, number, entries, depth, &twins); err != nil {
 			return err
 		}
 		if errors.Is(err, io.EOF) {
@@ -125,10 +123,10 @@ func (w *walker) visitDir(ctx context.Context, name string, above fs.FileInfo, d
 	}
 }
 
-// chunk visits the entries of one chunk of a directory. It examines all files of the chunk
-// before it enters a subdirectory, because the digest of the chunk depends on all its
-// files.
-func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
+// visitChunk visits the entries of one chunk of a directory. It examines all files of the
+// chunk before it enters a subdirectory, because the digest of the chunk depends on all
+// its files.
+func (w *walker) visitChunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
 	sights := make([]observation, 0, len(entries))
 	p := &piece{}
 	for _, e := range entries {
@@ -163,9 +161,7 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 	return nil
 }
 
-// visit visits one of the paths to which the scan is limited: a file, or a directory and
-// everything below it.
-func (w *walker) visit(ctx context.Context, name string) error {
+func (w *walker) visitRoot(ctx context.Context, name string) error {
 	if name == "." {
 		return w.visitDir(ctx, name, w.d.Above, 0)
 	}
@@ -184,11 +180,11 @@ func (w *walker) visit(ctx context.Context, name string) error {
 	case w.d.refusedPath(name, true) != "":
 		return w.report(ctx, observation{name: name, reason: w.d.refusedPath(name, true)})
 	}
-	above, err := w.d.Tree.Lstat(catalog.DirOf(name))
+	parent, err := w.d.Tree.Lstat(catalog.DirOf(name))
 	if err != nil {
 		return w.reportError(ctx, name, err)
 	}
-	return w.visitDir(ctx, name, above, strings.Count(name, "/")+1)
+	return w.visitDir(ctx, name, parent, strings.Count(name, "/")+1)
 }
 
 // join joins the path of a directory and a name. Unlike path.Join it keeps every byte

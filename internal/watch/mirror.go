@@ -39,22 +39,22 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask calls runs, and reports a change if the result differs from known. known and lastErr are
-// the results of the previous call.
-func (m *mirror) ask(ctx context.Context, known string, lastErr error) (string, error) {
+// ask calls runs, and reports a change if the result differs from previous, the result of
+// the previous call.
+func (m *mirror) ask(ctx context.Context, previous string, lastErr error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {
 		if lastErr == nil && ctx.Err() == nil {
 			m.warn(err)
 		}
-		return known, err
+		return previous, err
 	}
-	if now == known {
-		return known, nil
+	if now == previous {
+		return previous, nil
 	}
 	select {
 	case <-ctx.Done():
-		return known, nil
+		return previous, nil
 	case m.changes <- change{everything: true}:
 		return now, nil
 	}

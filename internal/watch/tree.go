@@ -132,9 +132,9 @@ func (t *tree) add(ctx context.Context, dir string) error {
 	})
 }
 
-// isIgnored returns true for files that are not resources by their name: it begins with a dot, or
-// could be the name of a published document. If such a file is a resource nevertheless, the next
-// full scan finds its change.
+// isIgnored returns true if a name begins with a dot or could be the name of a published
+// document. Such a file is hardly ever a resource. If it is one, the next full scan finds
+// its change.
 func (t *tree) isIgnored(name string) bool {
 	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
 		return true

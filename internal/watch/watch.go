@@ -44,7 +44,7 @@ type Options struct {
 	Every time.Duration
 	// Rescan is the time between two full scans. It must be positive.
 	Rescan time.Duration
-	// What is the task of the first publication. The later publications publish the
+	// The field What is the task of the first publication. The later publications publish the
 	// same Sets.
 	What publish.What
 	Now  func() time.Time // required
@@ -87,7 +87,6 @@ func Run(ctx context.Context, s Session, o Options) error {
 	return l.run(ctx)
 }
 
-// loop collects changes and publishes them together.
 type loop struct {
 	changes       <-chan change // reported changes; nil or closed if none are reported
 	every, rescan time.Duration

@@ -11,19 +11,19 @@ import (
 	"instep/source"
 )
 
-// RunJournal tests the contract of source.Journal. The function open creates an empty
-// journal, and returns a function that opens it again, as a new process would. After that,
-// RunJournal no longer uses what was opened before.
+// RunJournal tests the contract of source.Journal. open creates an empty journal. It
+// returns a function that opens the journal again, as a new process would. RunJournal
+// calls this function only when it no longer uses the journal that was opened before.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
-		"nothing published":    (*suite).testEmpty,
-		"ids ascend":           (*suite).testIDs,
-		"committed, then done": (*suite).testLast,
-		"documents":            (*suite).testDocuments,
-		"retired documents":    (*suite).testRetired,
-		"items":                (*suite).testItems,
-		"sets":                 (*suite).testSets,
-		"done twice":           (*suite).testDoneTwice,
+		"nothing published":    (*suite).nothing,
+		"ids ascend":           (*suite).ids,
+		"committed, then done": (*suite).lastPublication,
+		"documents":            (*suite).documents,
+		"retired documents":    (*suite).retired,
+		"items":                (*suite).items,
+		"sets":                 (*suite).sets,
+		"done twice":           (*suite).twice,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &suite{t: t, open: open(t)}
@@ -33,8 +33,8 @@ func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journ
 	}
 }
 
-// suite tests a journal. It opens the journal again after each change, since a change must
-// be durable when its method returns.
+// suite is a journal that is tested. It is opened again after each change, since a
+// change must be durable when its method returns.
 type suite struct {
 	source.Journal
 	t    *testing.T
@@ -60,8 +60,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish begins a publication, lets the function fill add the contents, then calls Commit and
-// Done.
+// publish commits a publication that the function fill completes, and calls Done for it.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -87,8 +86,8 @@ func document(key string, length int64) source.Document {
 	return source.Document{Key: key, Length: length, SHA256: source.Sum{byte(length)}, Immutable: length%2 == 0}
 }
 
-// wantDocument expects a document of the given length to be recorded at a key. If the length
-// is -1, it expects no document.
+// wantDocument compares the length recorded for the document at a key with the expected
+// one. -1 means that no document is recorded.
 func (s *suite) wantDocument(key string, length int64) {
 	s.t.Helper()
 	d, ok, err := s.Document(s.t.Context(), key)
@@ -96,7 +95,7 @@ func (s *suite) wantDocument(key string, length int64) {
 		s.t.Fatal(err)
 	}
 	if want := document(key, length); ok != (length >= 0) || ok && (d.Key != want.Key || d.Length != want.Length || d.SHA256 != want.SHA256 || d.Immutable != want.Immutable) {
-		s.t.Errorf("document %q: got %+v (recorded: %t), want %+v", key, d, ok, want)
+		s.t.Errorf("document %q: got %+v, ours %t; want %+v", key, d, ok, want)
 	}
 }
 
@@ -105,7 +104,7 @@ func (s *suite) wantExpired(before time.Time, p int64, want ...string) {
 	got := collect(s, s.Expired(s.t.Context(), before, p))
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		s.t.Errorf("documents retired before %v by publications before %d: got %q, want %q", before, p, got, want)
+		s.t.Errorf("retired before %v by publications before %d: got %q, want %q", before, p, got, want)
 	}
 }
 
@@ -113,14 +112,14 @@ func (s *suite) wantLast(set string, id int64, done bool) {
 	s.t.Helper()
 	p, d, err := s.Last(s.t.Context(), set)
 	if err != nil || p.ID != id || d != done {
-		s.t.Errorf("last publication of set %q: got %d (done: %t, error: %v), want %d (done: %t)", set, p.ID, d, err, id, done)
+		s.t.Errorf("last publication of %q: got %d, done %t, %v; want %d, done %t", set, p.ID, d, err, id, done)
 	}
 }
 
 func (s *suite) wantSets(want ...string) {
 	s.t.Helper()
 	if got, err := s.Sets(s.t.Context()); err != nil || !slices.Equal(got, want) {
-		s.t.Errorf("published sets: got %q (error: %v), want %q", got, err, want)
+		s.t.Errorf("sets: got %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -134,7 +133,7 @@ func (s *suite) wantItems(set string, kind source.ItemKind, from int64, want ...
 		got = append(got, it.Number)
 	}
 	if !slices.Equal(got, want) {
-		s.t.Errorf("numbers of items of kind %s in set %q, from %d on: got %d, want %d", kind, set, from, got, want)
+		s.t.Errorf("numbers of %s of set %q from %d: got %d, want %d", kind, set, from, got, want)
 	}
 }
 
@@ -142,7 +141,7 @@ func item(kind source.ItemKind, n int64) source.Item {
 	return source.Item{Kind: kind, Number: n, Key: fmt.Sprint(kind, n), At: made(n)}
 }
 
-func (s *suite) testEmpty() {
+func (s *suite) nothing() {
 	s.wantLast("", 0, false)
 	s.wantLast("maps", 0, false)
 	s.wantSets()
@@ -152,7 +151,7 @@ func (s *suite) testEmpty() {
 	s.must(s.Forget(s.t.Context(), "resourcesync/description.xml"))
 }
 
-func (s *suite) testIDs() {
+func (s *suite) ids() {
 	last := int64(0)
 	for _, set := range []string{"", "maps", "", "prints"} {
 		p := s.begin(set)
@@ -164,7 +163,7 @@ func (s *suite) testIDs() {
 	s.wantLast("", 0, false)
 }
 
-func (s *suite) testLast() {
+func (s *suite) lastPublication() {
 	p := s.begin("maps")
 	p.ListKeys, p.ListAt, p.ListThrough, p.Resources = []string{"a", "b"}, made(7), 9, 12
 	s.must(s.Commit(s.t.Context(), p))
@@ -174,18 +173,18 @@ func (s *suite) testLast() {
 	s.wantLast("maps", p.ID, true)
 	got, _, err := s.Last(s.t.Context(), "maps")
 	if err != nil || got.Set != "maps" || !got.ListAt.Equal(p.ListAt) || !got.Made.Equal(p.Made) || !slices.Equal(got.ListKeys, p.ListKeys) || got.ListThrough != 9 || got.Resources != 12 {
-		s.t.Errorf("last publication: got %+v (error: %v), want %+v", got, err, p)
+		s.t.Errorf("got %+v, %v; want %+v", got, err, p)
 	}
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
 	s.wantLast("maps", next.ID, false)
 }
 
-func (s *suite) testDocuments() {
+func (s *suite) documents() {
 	p := s.begin("")
 	p.Documents = []source.Document{document("a.xml", 1), document("dir/b.xml", 2)}
 	s.must(s.Commit(s.t.Context(), p))
-	s.wantDocument("a.xml", -1) // only Done records the document
+	s.wantDocument("a.xml", -1) // Done has not recorded the document yet
 	s.must(s.Done(s.t.Context(), p))
 	s.wantDocument("a.xml", 1)
 	s.wantDocument("dir/b.xml", 2)
@@ -196,7 +195,7 @@ func (s *suite) testDocuments() {
 	s.wantDocument("dir/b.xml", 2)
 }
 
-func (s *suite) testRetired() {
+func (s *suite) retired() {
 	first := s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1), document("b.xml", 2), document("c.xml", 3)}
 	})
@@ -204,19 +203,19 @@ func (s *suite) testRetired() {
 	second := s.publish("", func(p *source.Publication) {
 		p.Retired, p.Documents = []string{"a.xml", "b.xml", "never.xml"}, []source.Document{document("d.xml", 4)}
 	})
-	s.wantDocument("a.xml", 1) // a retired document stays recorded until its file is removed
+	s.wantDocument("a.xml", 1) // a retired document stays recorded until it is removed
 	s.wantExpired(made(1000), 1000, "a.xml", "b.xml")
 	s.wantExpired(second.Made, 1000)
 	s.wantExpired(made(1000), first.ID)
-	s.publish("", func(p *source.Publication) { // b.xml is published again, so it is no longer retired
+	s.publish("", func(p *source.Publication) { // b.xml is written and linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // retired twice: the first time counts
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml was retired twice, and the time of the first retirement counts
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
 
-func (s *suite) testItems() {
+func (s *suite) items() {
 	s.publish("", func(p *source.Publication) {
 		p.Items = []source.Item{item(source.ItemChangeList, 100), item(source.ItemChangeList, 20), item(source.ItemResourceList, 3)}
 	})
@@ -237,7 +236,7 @@ func (s *suite) testItems() {
 	}
 }
 
-func (s *suite) testSets() {
+func (s *suite) sets() {
 	p := s.begin("prints")
 	s.must(s.Commit(s.t.Context(), p))
 	s.wantSets()
@@ -248,11 +247,11 @@ func (s *suite) testSets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // "maps" is listed, because an earlier publication of this set is done
+	s.wantSets("", "maps", "prints") // the set is listed, because an earlier publication of it is done
 }
 
-// testDoneTwice calls Done twice, as Publisher.Recover does after an interruption.
-func (s *suite) testDoneTwice() {
+// twice calls Done twice, as Recover does after an interruption.
+func (s *suite) twice() {
 	s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1)}
 		p.Items = []source.Item{item(source.ItemChangeList, 1)}
