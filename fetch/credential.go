@@ -18,7 +18,7 @@ import (
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // header fields, such as Authorization
-	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for https, at most one for each origin
+	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for https, and one for each origin
 }
 
 // reservedFields are the header fields that cannot be credentials, because the client
@@ -70,8 +70,8 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate makes a transport of its own for the origin, so that connections to
-// other origins do not use the certificate.
+// addCertificate makes a separate transport for the origin, so that connections to other
+// origins do not use the certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {
