@@ -141,7 +141,7 @@ func classifyPrefix(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // a NAT64 address is as dangerous as the IPv4 address inside, whatever its prefix is
+		return public // a NAT64 address is only as dangerous as the IPv4 address inside it
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private

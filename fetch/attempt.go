@@ -117,7 +117,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time until the end of the response header; later, type body does
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time until the header is complete, and type body the time after it
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -278,7 +278,7 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS, but the host answers http at this port", "begin the URL with http://"+u.Host
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may support only http"
-	case errors.As(err, &op) && op.Op == "remote error": // the text that crypto/tls uses for a TLS alert from the server
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls calls a TLS alert from the server a remote error
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "the host may require a client certificate, or not support TLS 1.2"
 	default:
 		e.Msg = failureMessage(err)

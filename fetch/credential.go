@@ -18,7 +18,7 @@ import (
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // header fields, such as Authorization
-	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for https, and one for each origin
+	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for https, at most one for each origin
 }
 
 // reservedFields are the header fields that cannot be credentials, because the client

@@ -36,7 +36,7 @@ type Options struct {
 
 	AllowOrigins []string       // origins to which redirects from other origins may lead
 	AllowPrivate []string       // host:port pairs to which connections are allowed although the address is not public
-	PrivateHint  string         // text in Error.Hint, before a host:port, on how to allow a private address; default "allow it with --allow-private"
+	PrivateHint  string         // beginning of the Error.Hint on how to allow a private address; its host:port follows; default "allow it with --allow-private"
 	Credentials  []Credential   // credentials for origins; an origin can have one Authorization header field
 	RootCAs      *x509.CertPool // certificate authorities to trust instead of those of the system
 	Proxy        *url.URL       // proxy for all requests; nil is none, whatever the environment says. The proxy resolves host names, so only IP addresses in URIs are checked

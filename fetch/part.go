@@ -11,7 +11,7 @@ import (
 
 // Part is a range of the bytes of a resource.
 type Part struct {
-	From, Length int64 // offset and number of the bytes; if Length is 0, all bytes after From; if From is -1, the last Length bytes
+	From, Length int64 // offset and number of the bytes; Length 0 means all bytes up to the end, and From -1 the last Length bytes
 	// IfRange is the strong ETag of the version from which the bytes must come. A server
 	// that has another version sends all its bytes. With ResumeVerified, IfRange may
 	// also be a Last-Modified time, although two versions can have the same time.
@@ -91,9 +91,9 @@ func (p *Part) checkVersion(resp *http.Response) error {
 	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
 	switch {
 	case isStrong(p.IfRange) && tag != p.IfRange:
-		return fmt.Errorf("expected bytes of the version with the ETag %s, got bytes of the version with %q", p.IfRange, shorten(tag))
+		return fmt.Errorf("expected bytes of the version with the ETag %s, got bytes of the version with the ETag %q", p.IfRange, shorten(tag))
 	case isTime(p.IfRange) && when != "" && when != p.IfRange:
-		return fmt.Errorf("expected bytes of the version with the Last-Modified %q, got bytes of the version with %q", p.IfRange, shorten(when))
+		return fmt.Errorf("expected bytes of the version with the Last-Modified %q, got bytes of the version with the Last-Modified %q", p.IfRange, shorten(when))
 	}
 	return nil
 }

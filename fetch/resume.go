@@ -35,8 +35,8 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// After progress bytes of a body, earlier failed requests for its rest no longer count.
-const progress = 1 << 20
+// After resetAfter bytes without a break, all retries are allowed again.
+const resetAfter = 1 << 20
 
 // resumed is a response body that requests its rest whenever it breaks off.
 type resumed struct {
@@ -78,7 +78,7 @@ func (r *resumed) Read(p []byte) (int, error) {
 		}
 		n, err := r.body.Read(p)
 		r.next, r.left = r.next+int64(n), r.left-int64(n)
-		if r.came += int64(n); r.came >= progress {
+		if r.came += int64(n); r.came >= resetAfter {
 			r.tries = 0
 		}
 		var fe *Error

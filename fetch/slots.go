@@ -18,7 +18,7 @@ type slots struct {
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
 	excess int        // number of slots to remove when requests return them
-	good   int        // number of responses of a host that is not too busy, since open last changed
+	good   int        // number of responses since open last changed; none of them said that the host is too busy
 	shrunk time.Time  // when the number of slots was last halved
 }
 
@@ -43,8 +43,8 @@ func (p *slots) add() {
 	p.Release(1)
 }
 
-// shrink halves the number of slots because the host is too busy, unless the request was
-// sent before the number was last halved.
+// shrink halves the number of slots because the host is too busy, unless the request that the
+// host answered was sent before the last halving.
 func (p *slots) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ type check struct {
 	steps func(*run, *Rule) steps                       // called at the start of a check that keeps data from one entry to the next
 }
 
-// A step that is nil is not called.
+// A function in steps that is nil is not called.
 type steps struct {
 	entry func(*entry) // called for each readable entry
 	end   func()       // called at the end of the document, when the header is complete

@@ -94,7 +94,7 @@ type Document struct {
 	Profile  Profile // the profile with which the document was checked; never ProfileAuto
 	Complete bool    // whether the document was read to its end
 	// Requested is the number of entries whose resources were requested, and Existing is the
-	// number of entries whose resources should exist. Both are 0 unless Live checked them.
+	// number of entries whose resources should exist. Both are 0 unless Live checked the document.
 	Requested, Existing int
 
 	Head bool // whether only the beginning of the document was checked, because of the option WithHead

@@ -25,7 +25,7 @@ type fetched struct {
 
 	read    bool       // whether the body of the response was read
 	served  *bytesSeen // the bytes of the body as they were sent; nil if the body was not read
-	decoded *bytesSeen // the bytes of the body without content coding
+	decoded *bytesSeen // the bytes of the body after decoding the content coding
 	opaque  bool       // whether the body could not be decoded
 }
 

@@ -14,7 +14,7 @@ import (
 
 const (
 	mostMissing     = 1000 // the number of resources that are looked up in the Change Lists at once
-	mostChangeLists = 100  // no Change List of a Source with more Change Lists is read
+	mostChangeLists = 100  // the largest number of Change Lists in a Source; if it has more, none is read
 )
 
 // missing is a listed resource that the server does not have, or has with other bytes.

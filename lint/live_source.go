@@ -149,7 +149,7 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	}
 	r.reportResponse("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
 	if errors.Is(err, fetch.Temporary) {
-		return nil // the well-known URI may have the Source Description at another time
+		return nil // a later request may find the Source Description at the well-known URI
 	}
 	return r.searchUp(ctx, d)
 }

@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly is the largest number of notes that wait for their entry or for the kind of the
-// document. If there are more, all of them count as notes about the root.
+// mostEarly is the largest number of stored notes of which the entry or the kind of document is
+// not known yet. If there are more, all of them count as notes about the root.
 const mostEarly = 10_000
 
 // note keeps a note of the Decoder until it is known to which entry the note belongs.
@@ -77,8 +77,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether the deviation is normal in the drafts of mid-2013, whose rules
-// are checked.
+// isDraft reports whether the document is checked by the rules of mid-2013, and the deviation
+// is normal in documents of that time.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }

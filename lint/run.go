@@ -24,7 +24,7 @@ type run struct {
 	header resourcesync.Header
 	seen   resourcesync.Seen // which elements and attributes the Decoder found in the root element
 
-	early    []resourcesync.Note // notes of the Decoder that wait for the next entry, or for the kind of the document
+	early    []resourcesync.Note // notes of the Decoder that become findings when the next entry or the kind of the document is known
 	noted    map[string]bool     // the ids of the rules in the Decoder's notes about the root element
 	readKind string              // the kind of document whose rules are applied to the entries
 	perEntry []func(*entry)
@@ -68,7 +68,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // otherwise the rs:md may come after the unread entries
+		if r.seen.Metadata { // without an rs:md the end is not checked, because the rs:md may follow the unread entries
 			r.end()
 		}
 	case err != nil:

@@ -14,7 +14,7 @@ func datetimeIn10(r *run, rule *Rule, e *entry) {
 }
 
 // table3 checks that the root has no attributes that Table 3 of the standard allows only in
-// entries (1.1 §7). The Decoder sends notes about the attributes that it cannot read there.
+// entries (1.1 §7). The Decoder itself sends notes about unknown attributes.
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":

@@ -26,7 +26,7 @@ type Log struct {
 
 type change struct {
 	URI     string
-	Number  int64     // the number of changes that were read before this one
+	Number  int64     // the number of changes that were added to the Log before this one
 	Since   time.Time // the time of the change, according to the Source
 	Deleted bool
 
@@ -35,7 +35,7 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // the targets of the links with these relations; "" if there is no such link
+	Memento, TimeMap, TimeGate string // the targets of the links rel="memento", "timemap" and "timegate"; "" if there is no such link
 }
 
 // NewLog returns an empty Log, which writes all but a few changes to temporary files in dir;

@@ -98,7 +98,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, send func(a Ans
 	defer stop()
 	requests := make(chan request)
 	answers := make(chan Answer, maxUnanswered)
-	var readErr error // set before the channel requests is closed
+	var readErr error // set before the channel of requests is closed
 	go func() {
 		defer close(requests)
 		readErr = r.readRequests(ctx, from, requests, answers)

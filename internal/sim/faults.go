@@ -30,7 +30,7 @@ func allDocuments(name, rows, says string, change func(*call, *document)) *Switc
 	return withRows(rows, inDocuments(name, says, change))
 }
 
-// someDocuments returns a fault that by default affects every fifth response with a document.
+// someDocuments returns a fault that affects one document in five by default.
 func someDocuments(name, rows, says string, change func(*call, []byte) []byte) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.2, raw: change}
 }
@@ -220,7 +220,7 @@ var fixityFaults = []*Switch{
 	someEntries("wrong-length", "VER-01", "the listed length of a resource is one byte too large", func(_ *call, e entry) {
 		e.md().change("length", func(s string) string {
 			var n int64
-			_, _ = fmt.Sscan(s, &n) // the text is a number, because this Source published it
+			_, _ = fmt.Sscan(s, &n) // the error cannot occur, because this Source wrote the number
 			return fmt.Sprint(n + 1)
 		})
 	}),

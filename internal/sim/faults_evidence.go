@@ -118,12 +118,12 @@ func inLists(name, rows, says, attr string) *Switch {
 }
 
 var shortFaults = []*Switch{
-	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but have the same time in \"at\"", func(_ *call, d *document) {
+	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but their \"at\" attribute is unchanged", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.entries = everySecond(d.entries)
 		}
 	}),
-	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but have the same time in \"at\"", func(_ *call, d *document) {
+	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but their \"at\" attribute is unchanged", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("resourcelist-index") && n > 1 {
 			d.entries = d.entries[:n-1]
 		}

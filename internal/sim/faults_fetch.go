@@ -39,7 +39,7 @@ var fetchFaults = []*Switch{
 			panic(http.ErrAbortHandler)
 		}
 	}),
-	someAnswers("close-cut", "FET-03", "a body without Content-Length is cut off: the connection ends", func(_ *call, a *answer) {
+	someAnswers("close-cut", "FET-03", "the connection ends in the middle of a body without Content-Length", func(_ *call, a *answer) {
 		a.sendRaw(func(conn net.Conn) { a.writeRaw(conn, "", a.size/2) })
 	}),
 	someAnswers("short-length", "FET-03", "Content-Length is half of the length of the body", func(_ *call, a *answer) {
@@ -204,7 +204,7 @@ func (a *answer) sendRaw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // for example an HTTP/2 connection, which other requests use as well
+			panic(http.ErrAbortHandler) // Hijack fails for HTTP/2, where other requests share the connection
 		}
 		defer conn.Close()
 		write(conn)

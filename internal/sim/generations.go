@@ -86,8 +86,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// backAt returns how many generations of a document are newer than the one that was current
-// at the moment. It returns false if no generation was.
+// backAt returns the number of generations of a document that were published after a moment. It
+// returns false if the document did not exist then.
 func (g *generations) backAt(key string, moment time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -158,8 +158,8 @@ type Override struct {
 	Status int
 }
 
-// Document is a document of a Source, of which a generation is stored: a form in which a
-// publication wrote the document.
+// Document is a document of a Source. Its generations are the forms in which publications have
+// written it.
 type Document struct {
 	Path        string // the path of the document below the base URL
 	Kind        string // the capability of the document, followed by "-index" if the document is an index
@@ -180,7 +180,7 @@ func (s *Source) Documents() []Document {
 }
 
 // Override changes how the given documents are served from the next request on. The
-// keys of the map are paths. The change of any other document ends.
+// keys of the map are paths. All other documents are served as usual.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
 // fromCache returns the response of a simulated cache, or nil if the request reaches the

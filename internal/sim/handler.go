@@ -37,7 +37,7 @@ type wire struct {
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // the switch that shows the times of the wrong clock in documents; on even after the clock is right again
+	skew      *Switch                // the switch that writes the times of the wrong clock into documents; it stays on when the clock is right again
 	observe   func(*call, *document) // called with each served document, and with the manifest of each served package; nil outside of tests
 }
 
@@ -90,14 +90,14 @@ type answer struct {
 
 	document    bool                      // whether the body is an XML document of the publication
 	resource    *Resource                 // the resource whose bytes are the body; nil if the body has none
-	generation  *generation               // the stored generation of a document that is the body; nil for another body
+	generation  *generation               // the generation of the document in the body; nil for any other body
 	conditional bool                      // whether the response depends on the Range header and the conditional headers of the request
-	send        func(http.ResponseWriter) // sends the response in an unusual way; nil for the usual way
+	send        func(http.ResponseWriter) // sends the whole response; nil if net/http sends it
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // net/http would write the real time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // otherwise net/http adds a Date with the real time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return

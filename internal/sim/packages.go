@@ -34,7 +34,7 @@ var packageQuirks = []*Switch{
 			n.change("path", func(s string) string { return strings.TrimPrefix(s, "/") })
 		}
 	}, nil),
-	inDocuments("54", "the manifest beside a package lacks entries of the manifest in the package", func(_ *call, d *document) {
+	inDocuments("54", "the copy of a manifest beside its package lacks entries", func(_ *call, d *document) {
 		if strings.HasSuffix(d.kind, "-manifest") && len(d.entries) > 0 {
 			d.entries = d.entries[1:]
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// quirks are those deviations in docs/quirks.md that a Source's documents and responses show.
+// quirks are the deviations in docs/quirks.md that appear in documents or responses.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
 func quirk(number, says string, set func(*Switch)) *Switch {
@@ -196,20 +196,20 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk that gives resources other URIs. there maps a path to the
-// other one, and back returns the path that a request means.
-func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
+// throughNames returns a quirk that gives resources other URIs. rename maps a path to the new
+// one, and original maps a request to the path before rename.
+func throughNames(number, says string, rename func(path string) string, original func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
 			d.locs(func(uri string) string {
 				if path, ok := strings.CutPrefix(uri, c.base()+pathRoot); ok {
-					return c.base() + there(pathRoot+path)
+					return c.base() + rename(pathRoot+path)
 				}
 				return uri
 			})
 		}
 		sw.inbound = func(c *call) {
-			if path, ok := back(c); ok {
+			if path, ok := original(c); ok {
 				c.setPath(c.prefix + path)
 			}
 		}
@@ -299,7 +299,7 @@ func (d *document) filterNodes(keep func(node) bool) {
 	}
 }
 
-// dlib writes the dialect resourcesync.DialectDLib.
+// dlib converts a document to resourcesync.DialectDLib.
 func dlib(_ *call, d *document) {
 	d.rs = "http://www.openarchives.org/rs/"
 	d.md().rename("at", "modified")
@@ -314,7 +314,7 @@ func dlib(_ *call, d *document) {
 	}
 }
 
-// mid2013 writes the dialect resourcesync.DialectMid2013.
+// mid2013 converts a document to resourcesync.DialectMid2013.
 func mid2013(_ *call, d *document) {
 	d.md().rename("at", "modified")
 	d.md().rename("from", "modified")
@@ -369,8 +369,8 @@ const (
 	maxStaleBytes = 1 << 20 // the largest size of a stored document
 )
 
-// earlierForm returns the stored form of a document. After the given number of publications,
-// or if no form is stored, it stores and returns the present form, text.
+// earlierForm returns the stored form of a document. If that is older than the given number of
+// publications, or if there is none, earlierForm stores and returns text, the present form.
 func (w *wire) earlierForm(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.publications()
 	w.stale.mu.Lock()

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Model           *Model
 	BaseURL         string      // the base URL, in the form in which source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // for documents, and for documents before their publication; empty, and used by no other Source
+	Bucket, Staging blob.Bucket // published documents, and documents before their publication; empty, and used by no other Source
 
 	ChangeListMax int           // the largest number of changes in a Change List, at most 50,000; 0 means 5,000
 	MaxEntries    int           // the largest number of entries in a Resource List; 0 means 50,000
@@ -56,7 +56,7 @@ type published struct {
 	at       time.Time // the time of the last publication of the set
 	dumped   time.Time // the time of the last Resource Dump
 	snapshot time.Time // the time of the last Resource List
-	listed   int64     // the number of the last change before the last Resource List
+	listed   int64     // the number of the last change that the last Resource List includes
 }
 
 // NewSource returns a Source that has not published yet.
@@ -155,7 +155,7 @@ func (s *Source) relistAfter() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
-// windows divides the changes from number to through into Change Lists.
+// windows divides the changes with these numbers, from number to through, into Change Lists.
 func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
 	var all []source.Window
 	for {

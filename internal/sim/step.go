@@ -92,8 +92,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of the next change at random. At least as
-// many resources as sets remain, and at most bound resources exist.
+// draw chooses the kind of the next change at random. It keeps at least as many resources as
+// there are sets, and at most bound of them.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted

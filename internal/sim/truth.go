@@ -31,7 +31,7 @@ func (m *Model) TruthAt(at time.Time) (Truth, error) {
 // Truth, even if the Model changes during the loop. The error is ErrForgotten if
 // changes since that time are no longer stored.
 func (t Truth) All() iter.Seq2[Resource, error] {
-	const share = 64 << 10 // the number of ids in a batch; each batch needs the whole history
+	const share = 64 << 10 // the number of ids in a batch; for each batch the whole history is read
 	return func(yield func(Resource, error) bool) {
 		buf := make([]byte, hashBuffer)
 		for from := uint32(0); ; from += share {
@@ -78,8 +78,8 @@ func (t Truth) inRange(from, to uint32) (batch []Resource, more bool, err error)
 	return batch, to < uint32(len(m.states)), nil
 }
 
-// undo returns the version number at the time of the Truth of each resource that was changed
-// after that time; 0 means that the resource did not exist.
+// undo returns the earlier version number of each resource that was changed after the time of
+// the Truth. The number is 0 if the resource did not exist at that time.
 func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	was := map[uint32]uint32{}
 	for set := range t.model.logs {

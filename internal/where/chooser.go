@@ -16,7 +16,7 @@ import (
 	"instep/transfer"
 )
 
-// Conditions are fulfilled by a record that fulfils each of them.
+// Conditions select the records that fulfil all of them.
 type Conditions []condition
 
 // Parse reads conditions. `XPATH=VALUE` requires a node with this text, and `XPATH` any node.
@@ -107,8 +107,8 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate rejects a verified record that is not XML. If such a record is not verified, the
-// result is an error.
+// evaluate does not select a verified record that is not XML. If the record is not verified,
+// the result is an error.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {

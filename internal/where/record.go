@@ -20,7 +20,7 @@ const (
 
 type record struct {
 	root     *node
-	prefixes map[string]string // maps prefixes to namespaces; a record cannot redefine those in namespaces
+	prefixes map[string]string // maps prefixes to namespaces; a record cannot redefine the well-known prefixes
 }
 
 // node is the document, an element or a text.
@@ -96,7 +96,7 @@ func (p *parser) add(token xml.Token) error {
 
 func (p *parser) begin(t xml.StartElement) error {
 	if p.at.parent == nil && p.at.first != nil {
-		return errors.New("expected one root element, got two")
+		return errors.New("expected one root element, got several")
 	}
 	n := p.at.add(&node{kind: xpath.ElementNode, name: t.Name, standard: p.at.standard, depth: p.at.depth + 1})
 	if p.at = n; n.depth > maxDepth {

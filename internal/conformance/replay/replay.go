@@ -72,7 +72,7 @@ func resources(d *Document) (all []change, err error) {
 
 func (r *Replayed) applyChanges(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
-		return fmt.Errorf("%s: no list of changes begins at the time of the snapshot or earlier, %v", r.URI, r.At)
+		return fmt.Errorf("%s: no list of changes begins at or before the time of the snapshot, %v", r.URI, r.At)
 	}
 	for _, l := range lists {
 		if !l.Until.IsZero() && !l.Until.After(r.At) {
