@@ -11,12 +11,10 @@ import (
 	"sync"
 )
 
-// addressPolicy decides to which IP addresses the client may connect for a host and
-// port.
 type addressPolicy struct {
 	hint    string                  // advice in error messages on how to allow a private address; the host:port is appended
-	mu      sync.RWMutex            // guards the map of allowed addresses
-	allowed map[string][]netip.Addr // allowed addresses by host:port; a nil list allows all addresses of that host:port except those of metadata services
+	mu      sync.RWMutex            // guards allowed
+	allowed map[string][]netip.Addr // allowed addresses by host:port; nil allows all addresses of the host:port but those of metadata services
 }
 
 func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
@@ -31,10 +29,10 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 	return p, nil
 }
 
-// TrustSource permits connections to the Source that the user named, even if its host
-// has only private addresses. The permission covers the addresses to which the host name
-// resolves during the call, on the port in the URL. Behind a proxy
-// TrustSource does nothing for a host name, since the proxy resolves host names.
+// TrustSource permits connections to the Source that the user named, even if its host has
+// only private addresses: those to which the host name resolves during the call, on the port
+// in the URL. Behind a proxy TrustSource does nothing for a host name, since the proxy
+// resolves host names.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
@@ -121,14 +119,14 @@ const (
 	metadata
 )
 
-// classify uses the IANA registries of special-purpose addresses. If an IPv6 address
-// contains an IPv4 address, classify returns the more dangerous class of the two.
+// classify uses the IANA registries of special-purpose addresses. For an IPv6 address that
+// contains an IPv4 address, it returns the more dangerous class of these two addresses.
 func classify(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if slices.Contains(metadataAddrs, a) {
 		return metadata
 	}
-	if v4, ok := embedded(a); ok {
+	if v4, ok := embeddedIPv4(a); ok {
 		return max(classify(v4), classifyPrefix(a))
 	}
 	return classifyPrefix(a)
@@ -143,7 +141,7 @@ func classifyPrefix(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // a NAT64 address has the class of the IPv4 address inside it, so its prefix counts as public
+		return public // a NAT64 address is only as dangerous as the IPv4 address inside it
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private
@@ -151,10 +149,10 @@ func classifyPrefix(a netip.Addr) addressClass {
 	return public
 }
 
-// embedded returns the IPv4 address inside an IPv6 address, because a gateway may
-// forward traffic to the IPv4 address: NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC
-// 5214), IPv4-compatible (RFC 4291).
-func embedded(a netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address inside an IPv6 address, since a gateway may forward
+// packets to the IPv4 address: NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214),
+// IPv4-compatible (RFC 4291).
+func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
 	}
@@ -213,7 +211,7 @@ var (
 		netip.MustParseAddr("169.254.170.2"),   // AWS container credentials
 		netip.MustParseAddr("169.254.170.23"),
 		netip.MustParseAddr("100.100.100.200"), // Alibaba
-		netip.MustParseAddr("168.63.129.16"),   // Azure; the other metadata services have private addresses
+		netip.MustParseAddr("168.63.129.16"),   // Azure; this address is public, all others in this list are private
 		netip.MustParseAddr("192.0.0.192"),     // Oracle
 		netip.MustParseAddr("fd00:ec2::254"),   // AWS
 		netip.MustParseAddr("fd00:ec2::23"),

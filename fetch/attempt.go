@@ -20,7 +20,7 @@ type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
-	span  string // value of the Range header field; "" requests the whole resource
+	span  string // value of the Range header field; "" if the whole resource is requested
 	tries int
 	sent  int
 }
@@ -81,11 +81,10 @@ type exchange struct {
 	sent    time.Time
 }
 
-// drain reads the rest of a short response body, so that the connection can be reused.
-// It gives up after drainTime. read is the number of bytes of the body that were already
-// read.
-func (ex *exchange) drain(read int64) {
-	if ex.resp.ContentLength-read > maxDrain {
+// drain reads the rest of a body of which n bytes were read, so that the connection can be
+// reused. It does nothing if more than maxDrain bytes remain, and gives up after drainTime.
+func (ex *exchange) drain(n int64) {
+	if ex.resp.ContentLength-n > maxDrain {
 		return
 	}
 	watch := time.AfterFunc(drainTime, func() { ex.cancel(nil) })
@@ -118,7 +117,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time to the response header, and the type body limits the time after the header
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time until the header is complete, and type body the time after it
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -171,7 +170,7 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
-	has, err := a.judge(ex)
+	has, err := a.checkRange(ex)
 	if err == nil {
 		ex.host.slots.grow()
 	}
@@ -196,9 +195,9 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge returns the range of bytes in the body of a response. It returns an error if the
-// status or the range is not acceptable.
-func (a *attempt) judge(ex *exchange) (byteRange, error) {
+// checkRange returns the range of bytes in the body of a response. It returns an error if
+// the request allows neither the status nor the range.
+func (a *attempt) checkRange(ex *exchange) (byteRange, error) {
 	resp := ex.resp
 	switch {
 	case resp.StatusCode == http.StatusOK,
@@ -261,7 +260,7 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // the address policy does not know the URL, so its errors do not contain the URL
+		e := *fe // the error is one of the address policy, which does not know the URL
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}
@@ -279,17 +278,16 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS, but the host answers http at this port", "begin the URL with http://"+u.Host
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may support only http"
-	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls uses this text for a TLS alert from the server
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls calls a TLS alert from the server a remote error
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "the host may require a client certificate, or not support TLS 1.2"
 	default:
-		e.Msg = silence(err)
+		e.Msg = failureMessage(err)
 		return a.retryLater(e, nil)
 	}
 	return e
 }
 
-// silence returns the message for a request that may succeed later.
-func silence(err error) string {
+func failureMessage(err error) string {
 	ne, ok := errors.AsType[net.Error](err)
 	switch {
 	case ok && ne.Timeout():

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A connection can be reused only after the response body was read to its end. To reuse
-// the connection of an unwanted response, the client reads at most maxDrain more bytes
-// of the body, for at most drainTime.
+// A connection can be reused only after the whole response body was read. So the client
+// reads the rest of a body that it does not need: at most maxDrain bytes, for at most
+// drainTime.
 const (
 	maxDrain  = 16 << 10
 	drainTime = 100 * time.Millisecond
@@ -31,12 +31,12 @@ var errWatch = errors.New("waited too long")
 type body struct {
 	ex          *exchange
 	opt         *Options
-	bandwidth   *rate.Limiter // limit on the total transfer rate of all bodies; nil is no limit
+	bandwidth   *rate.Limiter // limit on the transfer rate of all bodies together; nil is no limit
 	max         int64         // largest allowed length of the body in bytes
 	want        int64         // expected length of the body in bytes; -1 if unknown
 	n           int64         // number of bytes read from the body
 	err         error         // error that every further Read returns
-	isIdleWatch bool          // set if the timer enforces Options.IdleTimeout, not the minimum transfer rate
+	isIdleWatch bool          // whether the timer enforces Options.IdleTimeout, and not the minimum transfer rate
 	rate        rateWindow
 
 	watch *time.Timer // cancels the exchange if a Read takes too long; stopped between two Reads
@@ -50,7 +50,6 @@ func newBody(c *Client, ex *exchange, limit, want int64) *body {
 	return b
 }
 
-// Read returns an error if the body stops, arrives too slowly or is too large.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
@@ -77,7 +76,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.brokeOff(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // if the timer cancelled a body of unknown length, net/http reports a normal end
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // net/http reports a normal end if the timer cancels a request whose body has no stated length
 		return n, b.end(b.brokeOff(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
@@ -86,19 +85,18 @@ func (b *body) Read(p []byte) (int, error) {
 	case !b.rate.add(n, b.opt.Now().Sub(start)):
 		return n, b.end(b.tooSlow())
 	}
-	return n, b.hold(n)
+	return n, b.throttle(n)
 }
 
-// isFramed reports whether the response states where its body ends. If it does not, the
-// end of the connection is the end of the body, and a truncated body looks complete. A
-// length of -1 is unknown.
+// isFramed reports whether the response states where its body ends. Otherwise the body ends
+// with the connection, and a truncated body looks complete. A length of -1 is unknown.
 func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until the bandwidth limit allows n more bytes. During the wait the network
-// buffers fill up, which slows the server down.
-func (b *body) hold(n int) error {
+// throttle waits until the bandwidth limit allows n more bytes. During the wait the network
+// buffers fill up, so that the server must wait, too.
+func (b *body) throttle(n int) error {
 	if b.bandwidth == nil || n == 0 {
 		return nil
 	}
@@ -128,7 +126,6 @@ func (b *body) tooMuch() error {
 	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
-// startWatch starts the timer that cancels the exchange if the next Read takes too long.
 func (b *body) startWatch() {
 	d := min(b.opt.IdleTimeout, b.rate.longestWait())
 	b.isIdleWatch = d == b.opt.IdleTimeout
@@ -155,7 +152,6 @@ func (b *body) end(err error) error {
 	return err
 }
 
-// brokeOff returns the error for a body that ended too early.
 func (b *body) brokeOff(err error) error {
 	switch watched := errors.Is(context.Cause(b.ex.ctx), errWatch); {
 	case watched && b.isIdleWatch:
@@ -183,23 +179,21 @@ func tooLarge(op string, u *url.URL, limit int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", limit, got)}
 }
 
-// The client checks the transfer rate of a body after every ratePeriod of waiting for
-// bytes: at least minBytes must have arrived in that time.
+// In each ratePeriod that a client spends waiting for bytes of a body, at least minBytes must
+// arrive.
 const (
 	ratePeriod = 60 * time.Second
 	minRate    = 1 << 10 // bytes per second
 	minBytes   = minRate * int64(ratePeriod/time.Second)
 )
 
-// rateWindow counts the bytes that arrived, and the time spent waiting for them, in the
-// current ratePeriod.
 type rateWindow struct {
-	came   int64
-	waited time.Duration
+	came   int64         // number of bytes that arrived in the current ratePeriod
+	waited time.Duration // time that the client waited for these bytes
 }
 
-// add counts n bytes for which a Read waited for the duration d. It returns false if the
-// period is over and fewer than minBytes arrived in it.
+// add counts n bytes for which the client waited for the duration d. It returns false if the
+// period is over and fewer than minBytes arrived.
 func (w *rateWindow) add(n int, d time.Duration) bool {
 	w.came += int64(n)
 	w.waited += d
@@ -213,8 +207,8 @@ func (w *rateWindow) add(n int, d time.Duration) bool {
 	return true
 }
 
-// longestWait returns how long the next Read may wait before the transfer rate of the
-// period is too low.
+// longestWait returns how long the client may wait for the next byte before the transfer
+// rate is too low.
 func (w *rateWindow) longestWait() time.Duration {
 	if w.came >= minBytes {
 		return math.MaxInt64

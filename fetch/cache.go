@@ -25,12 +25,11 @@ type Cache interface {
 // Cached is a document in a [Cache].
 type Cached struct {
 	URL        string      // URL of the document after redirects
-	Header     http.Header // header fields of the response that describe the document
+	Header     http.Header // those header fields of the response that describe the document
 	Validators Validators
 	Length     int64 // length of Body in bytes
 
-	// Final means that the document is current, so that no request to its server is
-	// necessary.
+	// Final means that the Client returns the document without a request to its server.
 	Final bool
 	// Body contains the bytes of the document. The caller of Load must close it. Store
 	// reads Body but must not close it.
@@ -100,16 +99,15 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// compatible reports whether v and the validators of a 304 response may belong to the
-// same version of a document. Servers that compare only modification times answer 304
-// even if their document is older than the cached document.
+// compatible reports whether both validators may belong to the same version of a document.
+// Servers that compare only modification times answer 304 even if their document is older
+// than the cached document.
 func (v Validators) compatible(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
-// response returns a cached document in the form of a response with status 200.
 func (d *Cached) response() *Response {
 	h := d.Header.Clone()
 	if h == nil {
@@ -121,8 +119,7 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// getAndKeep is Get, except that the response is also stored in the cache if it is
-// cacheable.
+// getAndKeep is Get, except that it also stores a cacheable response in the cache.
 func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && cacheable(resp) {
@@ -131,9 +128,9 @@ func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// A document is cached only if it was at least minCachedAge old at the time of the
-// response, by its Last-Modified. A younger document may change again without a change
-// of its Last-Modified or, on some servers, of its ETag.
+// A document is cached only if its Last-Modified was at least minCachedAge before the
+// response. A younger document may change again without a change of its Last-Modified or,
+// on some servers, of its ETag.
 const minCachedAge = 2 * time.Second
 
 // cacheable reports whether HTTP allows a cache to store the response, and whether its
@@ -160,7 +157,7 @@ type cachingBody struct {
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // set when the body is no longer copied, because it is too long, broke off or was stored
+	over  bool // whether copying has ended, because the body is too long, broke off or was stored
 }
 
 func (k *cachingBody) Read(p []byte) (int, error) {

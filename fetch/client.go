@@ -16,7 +16,7 @@ const (
 	maxHeader   = 64 << 10 // largest response header in bytes
 	maxResource = 10 << 30 // largest response body in bytes, if the request sets no limit
 
-	maxRedirects   = 5                // largest number of redirects of one request
+	maxRedirects   = 5                // largest number of redirects that a request follows
 	connectTimeout = 10 * time.Second // limit on the time to connect, and also on the time for the TLS handshake
 	maxRetryAfter  = 24 * time.Hour   // largest value of Retry-After that is honoured; a larger value is reduced to this one
 )
@@ -96,9 +96,9 @@ func (c *Client) Close() {
 }
 
 // Document requests a ResourceSync document of at most limit bytes; 0 is
-// Options.MaxDocument. If v is empty and the cache ([Client.WithCache]) has the
-// document, the request is conditional on the validators of the cached document. If that
-// document is Final, no request is sent.
+// Options.MaxDocument. If v is empty and the cache ([Client.WithCache]) has the document,
+// the request has the validators of the cached document, or is not sent at all if the cached
+// document is Final.
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
@@ -108,7 +108,6 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return withLimitHint(c.throughCache(ctx, r))
 }
 
-// withLimitHint adds advice on how to raise the limit if the document is too large.
 func withLimitHint(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {

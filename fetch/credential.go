@@ -70,8 +70,8 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate makes a transport of its own for the origin, so that connections to
-// other origins do not use the certificate.
+// addCertificate makes a separate transport for the origin, so that connections to other
+// origins do not use the certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {

@@ -32,7 +32,7 @@ type Error struct {
 	URL    string
 	Kind   Kind
 	Status int    // HTTP status; 0 without a response
-	Msg    string // what was expected and what the server sent, in words
+	Msg    string // what was expected and what the server sent instead
 	Hint   string // advice for the user; may be empty
 	Err    error  // the underlying error, or nil
 
@@ -41,7 +41,7 @@ type Error struct {
 	AllowPrivate string        // host:port that the user can allow to permit the private address; "" if the request failed for another reason
 	Authorized   bool          // whether a request that was denied had credentials
 	Requests     int           // number of HTTP requests that were sent, including those without a response
-	Restart      bool          // whether a body broke off and cannot be continued, so that the caller may request it again from the beginning
+	Restart      bool          // whether a body broke off that cannot be continued; the caller may request it again from the beginning
 
 	delay time.Duration // pause before the request is sent again
 	retry bool          // whether the client may send the request again

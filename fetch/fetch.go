@@ -27,19 +27,19 @@ type Options struct {
 
 	MaxRetries    int           // number of retries after the first attempt; default 3, negative is none
 	Backoff       time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
-	BackoffMax    time.Duration // default 30 s
-	MaxWait       time.Duration // longest time to wait because a host asked to wait; if the host asks for more, the request fails at once as Temporary; default 2 min
+	BackoffMax    time.Duration // longest pause before a retry; default 30 s
+	MaxWait       time.Duration // longest pause that a host can ask for; if it asks for a longer one, the request fails as Temporary; default 2 min
 	HeaderTimeout time.Duration // limit on the time from the request to the end of the response header; default 30 s
-	IdleTimeout   time.Duration // longest wait for the next byte of a body, including the first byte; default 60 s
+	IdleTimeout   time.Duration // longest wait for the next byte of a body, also for the first one; default 60 s
 	MaxBytes      int64         // largest body in bytes, if the request sets no limit; default 10 GiB
 	MaxDocument   int64         // largest ResourceSync document in bytes; default 200 MiB
 
 	AllowOrigins []string       // origins to which redirects from other origins may lead
 	AllowPrivate []string       // host:port pairs to which connections are allowed although the address is not public
-	PrivateHint  string         // advice in Error.Hint on how to allow a private address; the host:port is appended; default "allow it with --allow-private"
+	PrivateHint  string         // beginning of the Error.Hint on how to allow a private address; its host:port follows; default "allow it with --allow-private"
 	Credentials  []Credential   // credentials for origins; an origin can have one Authorization header field
 	RootCAs      *x509.CertPool // certificate authorities to trust instead of those of the system
-	Proxy        *url.URL       // proxy for all requests, since the environment is ignored; a proxy resolves host names, so only IP addresses in URIs are checked
+	Proxy        *url.URL       // proxy for all requests; nil is none, whatever the environment says. The proxy resolves host names, so only IP addresses in URIs are checked
 
 	// Observe is called for every request, when its response header has been read or the
 	// request has failed. It must be safe for concurrent use; may be nil.
@@ -49,9 +49,9 @@ type Options struct {
 	// be safe for concurrent use; may be nil.
 	Received func(n int)
 
-	// These functions replace the clock, the randomness and the network in a simulation;
-	// nil uses the real ones. Timers are not replaced, so Now must agree with them, as
-	// it does in a synctest bubble.
+	// These functions replace the clock, the randomness and the network in a simulation; nil
+	// uses the real ones. Timers cannot be replaced, so Now must advance as they do, for
+	// example in a synctest bubble.
 	Now     func() time.Time
 	Rand    func() float64                                                    // returns a random number in [0,1), for the jitter of retries
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // resolves a host name; not called for IP addresses
@@ -79,9 +79,9 @@ type Request struct {
 	Accept     string // accepted media types; "" is */*
 	Validators Validators
 	MaxBytes   int64 // largest body in bytes; 0 is Options.MaxBytes
-	Fresh      bool  // caches on the way must not answer without asking the server (Cache-Control: no-cache)
-	Once       bool  // do not retry a failed request, because the caller can ask another server
-	Gzip       bool  // accept a body that is compressed with gzip (Content-Encoding), which the caller decompresses
+	Fresh      bool  // caches between client and server must ask the server (Cache-Control: no-cache)
+	Once       bool  // whether a failed request is not retried, because the caller can ask another server
+	Gzip       bool  // whether the body may be compressed (Content-Encoding: gzip); the caller decompresses it
 
 	// Datetime asks a TimeGate for the state of the resource at this time (RFC 7089
 	// §2.1.1); the zero time asks for the current state.
@@ -98,9 +98,9 @@ type Request struct {
 }
 
 // Response is a response with status 200, 206 if a part was requested, or 304 if the
-// request was conditional. The request counts as concurrent to its origin and in total
-// (Options) until Body returns an error (including io.EOF) or is closed. A program that
-// waits for another request while Body is open may wait forever.
+// request was conditional. Until Body returns an error (including io.EOF) or is closed, the
+// request counts for Options.PerHost and Options.Total: a program that waits for another
+// request in the meantime may wait forever.
 type Response struct {
 	URL           string // URL of the response, after redirects
 	Status        int    // HTTP status: 200, 206 or 304

@@ -15,7 +15,7 @@ type hosts struct {
 	opt   Options
 	total *semaphore.Weighted
 
-	mu sync.Mutex // guards the map of hosts
+	mu sync.Mutex // guards m
 	m  map[string]*host
 }
 
@@ -27,12 +27,11 @@ type host struct {
 	mu     sync.Mutex // guards the fields below
 	frozen time.Time
 	failed int       // number of consecutive requests without a response
-	probe  time.Time // when a request may test a host that counts as down
+	probe  time.Time // when the next request may be sent to a host that counts as down
 }
 
-// After downAfter consecutive requests without a response, a host counts as down. With
-// four concurrent requests and three retries of each, 32 failures mean that eight
-// requests have used up their retries.
+// After downAfter consecutive requests without a response, a host counts as down. By default
+// these are eight requests with three retries of each.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
@@ -53,8 +52,8 @@ func (hs *hosts) get(origin string) *host {
 	return h
 }
 
-// acquire takes a slot, and waits until a request to the host may be sent. The caller
-// calls release when the request has ended.
+// acquire waits until a request to the host may be sent. The caller must call release when
+// the request has ended.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
 	if h.isDown() {
 		return nil, &Error{
@@ -126,8 +125,8 @@ func (h *host) freeze(d time.Duration) {
 	}
 }
 
-// isDown reports whether a request must not be sent, because the host does not answer.
-// Once per BackoffMax isDown returns false, so that one request tests the host.
+// isDown reports whether the host counts as down. Once in BackoffMax it returns false in any
+// case, so that one request tests the host.
 func (h *host) isDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

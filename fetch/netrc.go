@@ -22,8 +22,8 @@ type machine struct{ name, login, password string }
 const maxNetrc = 1 << 20
 
 // ReadNetrc reads a netrc file with the tokens machine, login, password, account,
-// default and macdef of ftp(1) and curl(1). A token may be in quotation marks. A token
-// that begins with # begins a comment. An error names the line and contains no secrets.
+// default and macdef of ftp(1) and curl(1). A token may be in quotation marks, and # at the
+// beginning of a token begins a comment. An error names the line and contains no secrets.
 func ReadNetrc(r io.Reader) (*Netrc, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxNetrc+1))
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *netrcParser) parse() error {
 		}
 		switch word {
 		case "machine":
-			name, err := p.value("expected a name after machine")
+			name, err := p.value(`expected a name after "machine"`)
 			if err != nil {
 				return err
 			}
@@ -89,14 +89,14 @@ func (p *netrcParser) parse() error {
 				return err
 			}
 		default:
-			return errors.New("expected machine, default, login, password, account or macdef")
+			return errors.New("expected one of the words machine, default, login, password, account and macdef")
 		}
 	}
 }
 
 func (p *netrcParser) set(word, value string) error {
 	if len(p.out.machines) == 0 {
-		return fmt.Errorf("%s is before the first machine", word)
+		return fmt.Errorf(`expected "machine" or "default" before %q`, word)
 	}
 	m := &p.out.machines[len(p.out.machines)-1]
 	switch word {
@@ -111,11 +111,11 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// At the end of the file, value returns an error with the text of failure.
-func (p *netrcParser) value(failure string) (string, error) {
+// value returns an error with the given message at the end of the file.
+func (p *netrcParser) value(message string) (string, error) {
 	p.space()
 	if p.in == "" {
-		return "", errors.New(failure)
+		return "", errors.New(message)
 	}
 	return p.token()
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// PageHead is the number of bytes from the beginning of a response that IsPage and IsWall
-// need.
+// PageHead is the number of bytes that IsPage and IsWall need from the beginning of a
+// response.
 const PageHead = 4 << 10
 
 // IsPage reports whether a response that begins with head is an HTML page, regardless of
@@ -21,13 +21,13 @@ func IsPage(head []byte) bool {
 	return bytes.Contains(head, []byte("<html")) // a declaration or a comment may precede the html element
 }
 
-// wallSigns are words on the HTML pages that hosts send to programs that they block.
+// wallSigns are words on the HTML pages that hosts send to blocked programs.
 var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
 
-// IsWall reports whether the HTML page that begins with head was sent because the host
-// blocks programs. A later request, or a browser, may get the document instead.
+// IsWall reports whether a host sent the HTML page that begins with head because it blocks
+// programs. A later request, or a browser, may get the document instead.
 func IsWall(head []byte) bool {
 	lower := bytes.ToLower(head)
 	for _, sign := range wallSigns {

@@ -11,7 +11,7 @@ import (
 
 // Part is a range of the bytes of a resource.
 type Part struct {
-	From, Length int64 // Length 0 means up to the end; From -1 means the last Length bytes
+	From, Length int64 // offset and number of the bytes; Length 0 means all bytes up to the end, and From -1 the last Length bytes
 	// IfRange is the strong ETag of the version from which the bytes must come. A server
 	// that has another version sends all its bytes. With ResumeVerified, IfRange may
 	// also be a Last-Modified time, although two versions can have the same time.
@@ -53,7 +53,7 @@ func isTime(s string) bool {
 }
 
 type byteRange struct {
-	first, length int64 // the length is -1 if unknown
+	first, length int64 // offset and number of the bytes; a length of -1 is unknown
 	total         int64 // length of the whole resource in bytes; -1 if the response does not state it
 }
 
@@ -72,11 +72,11 @@ func (p *Part) check(resp *http.Response) (byteRange, error) {
 	if !ok {
 		return byteRange{}, fmt.Errorf("expected a Content-Range, got %q", shorten(field))
 	}
-	if want, ok := p.expected(total); !ok || first != want.first || (want.length >= 0 && last-first+1 != want.length) {
+	if want, ok := p.rangeIn(total); !ok || first != want.first || (want.length >= 0 && last-first+1 != want.length) {
 		return byteRange{}, fmt.Errorf("expected %s, got the bytes %q", p, shorten(field))
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-		return byteRange{}, fmt.Errorf("expected %d bytes by the Content-Range %q, got %d", last-first+1, shorten(field), n)
+		return byteRange{}, fmt.Errorf("expected %d bytes according to the Content-Range %q, got %d", last-first+1, shorten(field), n)
 	}
 	if err := p.checkVersion(resp); err != nil {
 		return byteRange{}, err
@@ -91,16 +91,16 @@ func (p *Part) checkVersion(resp *http.Response) error {
 	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
 	switch {
 	case isStrong(p.IfRange) && tag != p.IfRange:
-		return fmt.Errorf("expected bytes of the version %s, got bytes of %q", p.IfRange, shorten(tag))
+		return fmt.Errorf("expected bytes of the version with the ETag %s, got bytes of the version with the ETag %q", p.IfRange, shorten(tag))
 	case isTime(p.IfRange) && when != "" && when != p.IfRange:
-		return fmt.Errorf("expected bytes of the version of %s, got bytes of %q", p.IfRange, shorten(when))
+		return fmt.Errorf("expected bytes of the version with the Last-Modified %q, got bytes of the version with the Last-Modified %q", p.IfRange, shorten(when))
 	}
 	return nil
 }
 
-// expected returns the requested range in a resource of total bytes (-1 if unknown). It
-// returns false if the resource has no such range.
-func (p *Part) expected(total int64) (byteRange, bool) {
+// rangeIn returns the requested range of a resource with the given length, which is -1 if
+// unknown. It returns false if the resource has no such range.
+func (p *Part) rangeIn(total int64) (byteRange, bool) {
 	s := byteRange{p.From, p.Length, total}
 	if p.From == -1 {
 		s.first = max(total-p.Length, 0)
@@ -123,13 +123,13 @@ func (p *Part) String() string {
 	case p.From == -1:
 		return fmt.Sprintf("the last %d bytes", p.Length)
 	case p.Length == 0:
-		return fmt.Sprintf("the bytes from %d on", p.From)
+		return fmt.Sprintf("the bytes from offset %d to the end", p.From)
 	}
 	return fmt.Sprintf("the bytes %d-%d", p.From, p.From+p.Length-1)
 }
 
-// parseContentRange parses "bytes first-last/total", where total may be "*" (RFC 9110
-// §14.4).
+// parseContentRange parses "bytes first-last/total" (RFC 9110 §14.4). For a total of "*" it
+// returns -1.
 func parseContentRange(s string) (first, last, total int64, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes ")
 	span, size, ok1 := strings.Cut(s, "/")

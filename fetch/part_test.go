@@ -95,7 +95,7 @@ func TestPartThatIsNotTheOneAskedForIsRefused(t *testing.T) {
 		{"overlapping", fetch.Part{From: 2, Length: 3}, "Content-Range: bytes 1-4/9\r\nContent-Length: 4\r\n\r\nbcde", fetch.Protocol, "bytes 2-4"},
 		{"shorter", fetch.Part{From: 2, Length: 3}, "Content-Range: bytes 2-3/9\r\nContent-Length: 2\r\n\r\ncd", fetch.Protocol, "bytes 2-4"},
 		{"longer", fetch.Part{From: 2, Length: 3}, "Content-Range: bytes 2-5/9\r\nContent-Length: 4\r\n\r\ncdef", fetch.Protocol, "bytes 2-4"},
-		{"not to the end", fetch.Part{From: 2}, "Content-Range: bytes 2-4/9\r\nContent-Length: 3\r\n\r\ncde", fetch.Protocol, "from 2 on"},
+		{"not to the end", fetch.Part{From: 2}, "Content-Range: bytes 2-4/9\r\nContent-Length: 3\r\n\r\ncde", fetch.Protocol, "from offset 2 to the end"},
 		{"not the last", fetch.Part{From: -1, Length: 3}, "Content-Range: bytes 2-4/9\r\nContent-Length: 3\r\n\r\ncde", fetch.Protocol, "the last 3"},
 		{"the last of an unknown total", fetch.Part{From: -1, Length: 3}, "Content-Range: bytes 2-4/*\r\nContent-Length: 3\r\n\r\ncde", fetch.Protocol, "the last 3"},
 		{"of another length than it says", fetch.Part{From: 2, Length: 3}, "Content-Range: bytes 2-4/9\r\nContent-Length: 4\r\n\r\ncdef", fetch.Protocol, "expected 3 bytes"},

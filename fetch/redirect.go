@@ -15,8 +15,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns the target of a redirect if the redirect is allowed. The IP address
-// of the target is checked when the target is requested.
+// redirect returns the target of a redirect, whose IP address is not checked before the
+// target is requested. It returns an error if the redirect is not allowed.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")

@@ -8,14 +8,14 @@ import (
 	"net/http"
 )
 
-// Resume says when the rest of a body that broke off may be requested: which proof is
-// needed that the rest belongs to the same version. The client requests the rest up to
-// MaxRetries times in a row, each time after the usual back-off.
+// Resume says which proof the Client needs to request the rest of a body that broke off: the
+// rest must belong to the same version. The Client requests the rest up to MaxRetries times
+// in a row, each time after the usual back-off.
 type Resume uint8
 
 // Values of Resume, with the required proof.
 const (
-	ResumeNever    Resume = iota // a body is never continued: if it breaks off, that is an error
+	ResumeNever    Resume = iota // the rest of a body is never requested
 	ResumeStrong                 // a strong ETag is required
 	ResumeVerified               // a strong ETag or the same Last-Modified is required, and the caller checks a digest of the whole body
 )
@@ -35,21 +35,20 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// After progress bytes have arrived, earlier failed requests for the rest of a body no
-// longer count.
-const progress = 1 << 20
+// After resetAfter bytes without a break, all retries are allowed again.
+const resetAfter = 1 << 20
 
-// resumed is a response body that is continued by a new request whenever it breaks off.
+// resumed is a response body that requests its rest whenever it breaks off.
 type resumed struct {
 	ctx     context.Context // the context given to Get
 	c       *Client
 	req     Request
-	version string // validator of the version to which all bytes of the body must belong
+	version string // ETag or Last-Modified of the version from which all bytes must come
 	coding  string // Content-Encoding of the first response; all offsets count encoded bytes
 	total   int64  // length of the whole resource in bytes; -1 if unknown
 	next    int64  // offset in the resource of the next byte to read
 	end     int64  // offset in the resource after the last byte of the body; -1 if unknown
-	left    int64  // number of bytes that may still be read
+	left    int64  // largest number of bytes that the rest may have
 
 	body  io.ReadCloser
 	broke *Error // error with which the body broke off; nil while the body can be read
@@ -79,7 +78,7 @@ func (r *resumed) Read(p []byte) (int, error) {
 		}
 		n, err := r.body.Read(p)
 		r.next, r.left = r.next+int64(n), r.left-int64(n)
-		if r.came += int64(n); r.came >= progress {
+		if r.came += int64(n); r.came >= resetAfter {
 			r.tries = 0
 		}
 		var fe *Error
@@ -122,7 +121,7 @@ func (r *resumed) continueBody() error {
 		}
 		resp, err := a.sendOnce(r.ctx)
 		if err == nil {
-			return r.join(resp)
+			return r.continueWith(resp)
 		}
 		var ok bool
 		if delay, ok = r.c.opt.mayRetry(err); !ok {
@@ -130,31 +129,31 @@ func (r *resumed) continueBody() error {
 		}
 	}
 	e := *r.broke
-	e.Restart = false // no retries are left
+	e.Restart = false // the caller must not retry, because all retries were used
 	return &e
 }
 
-// restFailed returns the error of Read after a request for the rest of the body has
-// failed with err.
+// restFailed returns the error for Read after a request for the rest has failed with err.
 func (r *resumed) restFailed(err error) error {
 	var fe *Error
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
-		return r.changed("the resource is shorter now")
+		return r.changed("the resource has become shorter")
 	case errors.Is(err, TooLarge): // a server that has another version ignores the range and sends all bytes
-		return r.changed("the server began again from the first byte and sent more bytes than were left")
+		return r.changed("the server sent the resource from the first byte again, and more bytes than allowed")
 	}
 	return err
 }
 
-// join reads on from the body of resp, if that body is the requested rest.
-func (r *resumed) join(resp *Response) error {
+// continueWith makes Read continue with the body of resp. It returns an error if this body is
+// not the requested rest.
+func (r *resumed) continueWith(resp *Response) error {
 	why := ""
 	switch {
 	case resp.Status != http.StatusPartialContent:
-		why = "the server began again from the first byte"
+		why = "the server sent the resource from the first byte again"
 	case resp.Header.Get("Content-Encoding") != r.coding:
-		why = "the rest has another content coding"
+		why = "the rest of the body has another content coding"
 	case r.total >= 0 && resp.Total >= 0 && resp.Total != r.total:
 		why = fmt.Sprintf("the resource had %d bytes before, and has %d now", r.total, resp.Total)
 	}

@@ -128,8 +128,8 @@ func TestBodyThatBreaksOffGoesOn(t *testing.T) {
 		{"by its time, for who verifies", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeVerified}, alphabet, "", "bytes=5-25", false, false},
 		{"not by its time alone", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeStrong}, "", "cut off", "", false, false},
 		{"not unless asked", flaky{cuts: []int{5}}, fetch.Request{}, "", "cut off", "", false, false},
-		{"not of another version", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, "", "began again", "bytes=5-25", false, true},
-		{"not of another version that is more than the rest", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 26}, "", "began again", "bytes=5-25", false, true},
+		{"not of another version", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, "", "from the first byte again", "bytes=5-25", false, true},
+		{"not of another version that is more than the rest", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 26}, "", "from the first byte again", "bytes=5-25", false, true},
 		{"never beyond its bound", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 5}, "", "broke off", "", true, false},
 		{"within its bound", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 26}, alphabet, "", "bytes=5-25", false, false},
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// withRetries sends the request until it succeeds, fails permanently or has used all
-// retries.
+// withRetries sends the request until it succeeds, it fails permanently, or no retries are
+// left.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	for {
 		resp, err := a.sendOnce(ctx)
@@ -34,8 +34,8 @@ func (o *Options) mayRetry(err error) (pause time.Duration, ok bool) {
 	return fe.delay, fe.retry && fe.delay <= o.MaxWait
 }
 
-// backOff returns the pause after n failed attempts. The pause doubles with each
-// attempt, up to BackoffMax, and a random part of up to a half is taken away.
+// backOff returns the pause after n failed attempts. The longest pause doubles with each
+// attempt, up to BackoffMax. The pause is random, but at least half of the longest one.
 func (o *Options) backOff(n int) time.Duration {
 	back := o.BackoffMax
 	if n < 30 {
@@ -45,16 +45,16 @@ func (o *Options) backOff(n int) time.Duration {
 }
 
 // Again reports whether the caller should send a failed request again from the
-// beginning. err is the error of the request, and failed the number of its failures so
+// beginning. err is the last error of the request, and failures the number of errors so
 // far. Again returns true at most MaxRetries times, only for a body that broke off and
 // cannot be continued, and only after it has waited for the back-off.
-func (c *Client) Again(ctx context.Context, failed int, err error) bool {
+func (c *Client) Again(ctx context.Context, failures int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
+	return ok && e.Restart && failures <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failures)) == nil
 }
 
-// retryLater marks the error as retryable, after the back-off or the time in
-// Retry-After, whichever is longer. Retry-After is limited to maxRetryAfter.
+// retryLater marks the error as retryable after the back-off, or after the time in
+// Retry-After if that is longer, but at most maxRetryAfter.
 func (a *attempt) retryLater(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true

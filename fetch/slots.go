@@ -9,8 +9,8 @@ import (
 
 // slots limit the concurrent requests to a host. A request takes a slot with Acquire and
 // returns it with give. When the host answers that it is too busy, the number of slots
-// is halved. After every growAfter other responses, the number grows by one, up to the
-// original number.
+// is halved. After every growAfter other responses, one slot is added, up to the original
+// number.
 type slots struct {
 	*semaphore.Weighted
 	limit int
@@ -18,7 +18,7 @@ type slots struct {
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
 	excess int        // number of slots to remove when requests return them
-	good   int        // responses, since the number of slots last changed, that did not say that the host is too busy
+	good   int        // number of responses since open last changed; none of them said that the host is too busy
 	shrunk time.Time  // when the number of slots was last halved
 }
 
@@ -34,8 +34,7 @@ func (p *slots) give() {
 	p.add()
 }
 
-// add makes one slot available, or removes it if there are too many. The caller holds
-// mu.
+// The caller of add must hold mu.
 func (p *slots) add() {
 	if p.excess > 0 {
 		p.excess--
@@ -44,8 +43,8 @@ func (p *slots) add() {
 	p.Release(1)
 }
 
-// shrink halves the number of slots because the host is too busy. It ignores the
-// response to a request that was sent before the last reduction.
+// shrink halves the number of slots because the host is too busy, unless the request that the
+// host answered was sent before the last halving.
 func (p *slots) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +59,7 @@ func (p *slots) shrink(sent, now time.Time) {
 	}
 }
 
-// grow counts a response that did not say that the host is too busy.
+// grow counts a response of a host that is not too busy.
 func (p *slots) grow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

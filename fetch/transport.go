@@ -11,8 +11,6 @@ import (
 	"time"
 )
 
-// useSystem sets the clock, the random numbers, the resolver and the dialer to those of
-// the system, unless o replaces them.
 func useSystem(o *Options) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -55,9 +53,8 @@ func (c *Client) transport() *http.Transport {
 // dialled concurrently.
 const stagger = 250 * time.Millisecond
 
-// dial connects to host:port. It resolves the host, checks each address against the
-// address policy, and dials only permitted addresses. The host is not resolved a second
-// time, so the dialled addresses are the checked ones.
+// dial resolves the host only once, so that the addresses that it dials are those that the
+// address policy has checked.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -97,8 +94,8 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return addrs, err
 }
 
-// race dials the addresses in order and returns the first connection. It dials the next
-// address when an address has failed, or after the duration stagger.
+// race returns the first connection that is established. It dials the addresses in order:
+// the next one when an address has failed, or after the duration stagger.
 func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn

@@ -42,7 +42,7 @@ func Parse(raw string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return refuse("expected a URI with a host", "")
 	case strings.Contains(u.Hostname(), "%"):
-		return refuse("the host contains the zone of an IPv6 address", "a zone is valid on one machine only")
+		return refuse("the host contains the zone of an IPv6 address", "a zone identifies a network interface of one machine only")
 	case !isHost(asciiHost(u.Hostname())):
 		return refuse("the host name is not valid", "")
 	case !isPort(u.Port()):
@@ -54,8 +54,8 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseReference is url.Parse, except that a percent sign without two hexadecimal digits
-// after it is read as %25, as in /100%.txt. In a query such a sign stays unchanged,
+// ParseReference is url.Parse, except that it reads a percent sign as %25 if no two
+// hexadecimal digits follow, as in /100%.txt. In a query such a sign stays unchanged,
 // because servers differ in how they read it. A URI with a control character is not
 // repaired.
 func ParseReference(ref string) (*url.URL, error) {
@@ -79,7 +79,6 @@ func ParseReference(ref string) (*url.URL, error) {
 	return url.Parse(whole)
 }
 
-// mendEscapes writes %25 for each percent sign without two hexadecimal digits after it.
 func mendEscapes(s string) string {
 	var out strings.Builder
 	for i := range len(s) {
@@ -95,7 +94,7 @@ func isHex(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
-// withoutUser removes the user name and password from a URI, even if the URI is invalid.
+// withoutUser accepts invalid URIs, too.
 func withoutUser(raw string) string {
 	at := strings.LastIndexByte(raw, '@')
 	if at < 0 {
@@ -176,7 +175,7 @@ func isHost(host string) bool {
 	return len(host) <= longest && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// An empty port is valid.
+// isPort accepts an empty port.
 func isPort(port string) bool {
 	if port == "" {
 		return true
@@ -185,8 +184,8 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// asciiHost returns the ASCII form of a host name in lower case. A host name without an
-// ASCII form is returned in lower case only.
+// asciiHost returns the ASCII form of a host name, or the host name in lower case if it has
+// no ASCII form.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -212,7 +211,7 @@ func defaultPort(scheme string) string {
 	return ""
 }
 
-// parseCause returns the cause of an error of url.Parse, without the URI.
+// parseCause removes the URI from an error of url.Parse.
 func parseCause(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

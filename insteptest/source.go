@@ -13,8 +13,8 @@
 //		compare(src.Resources())            // all resources that it has now
 //	}
 //
-// [Misbehaviours] lists its faults, which docs/simulate.md describes: known faults of
-// existing Sources have a number, others a name. [Source.Override] serves a single
+// [Misbehaviours] lists its faults, which docs/simulate.md describes: those known from
+// existing Sources have a number, the others a name. [Source.Override] serves a single
 // document from a cache, or with an error status. The same Seed gives the same resources
 // and the same changes.
 package insteptest
@@ -39,10 +39,10 @@ type Options struct {
 	MaxLength int64         // size of the largest resource in bytes; default 2,000
 	Rate      float64       // changes per second of the Source's time; default 1
 	Sets      int           // number of sets of resources; default 1
-	Dumps     bool          // whether the Source has Resource Dumps and Change Dumps (1.1 §11, §13)
-	Archives  bool          // whether the Source has archives of its lists and dumps
+	Dumps     bool          // whether the Source publishes Resource Dumps and Change Dumps (1.1 §11, §13)
+	Archives  bool          // whether the Source archives its lists and dumps
 	MaxList   int           // largest number of entries in a Resource List or Change List, at most 50,000; default 5,000
-	Keep      time.Duration // time, by the Source's clock, for which replaced documents can still be requested; default 1 h
+	Keep      time.Duration // how long replaced documents can still be requested, by the Source's clock; default 1 h
 }
 
 // Source is a simulated Source that is served on the loopback interface until the test
@@ -64,8 +64,7 @@ type Resource struct {
 	Type   string
 }
 
-// start is the initial time of every Source's clock, so that all times are the same in
-// every run.
+// start is a fixed time, so that all times are the same in every run.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewSource creates a Source, publishes it and serves it. An error fails the test.
@@ -108,12 +107,12 @@ func (s *Source) Advance(d time.Duration) int64 {
 	return n.Sum()
 }
 
-// Misbehave turns the given faults on, from the next request on, and all other faults off.
-// Each way is a name or number of Misbehaviours, and may have the share of URIs that the
-// fault affects: "wrong-bytes", "truncate=50%", "34".
-func (s *Source) Misbehave(ways ...string) {
+// Misbehave turns the given faults on, and all others off, from the next request on. A fault
+// is a name or number of Misbehaviours. The percentage of affected URIs or responses may
+// follow: "wrong-bytes", "truncate=50%", "34".
+func (s *Source) Misbehave(faults ...string) {
 	s.t.Helper()
-	on, err := sim.ParseSwitches(strings.Join(ways, ","))
+	on, err := sim.ParseSwitches(strings.Join(faults, ","))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,13 +129,13 @@ func (s *Source) Behave() {
 // List or the Source Description.
 type Document struct {
 	URI         string
-	Kind        string // the document's capability, with "-index" for an index
-	Generations int    // number of publications that have changed the document, at least 1
+	Kind        string // capability of the document, followed by "-index" if the document is an index
+	Generations int    // number of stored versions of the document, at least 1
 }
 
 // Documents returns all documents that the Source has published, in the order of their
-// URIs. The Source stores up to 16 MiB of old and new versions (generations) of its
-// documents, and drops the oldest ones beyond that.
+// URIs. The Source stores up to 16 MiB of versions of its documents (generations). If there
+// are more, the oldest versions are dropped.
 func (s *Source) Documents() []Document {
 	var all []Document
 	for _, d := range s.sim.Documents() {
@@ -147,21 +146,21 @@ func (s *Source) Documents() []Document {
 
 // Override changes how one document is served. The zero Override changes nothing.
 type Override struct {
-	// Cached serves a stored generation of the document, as a cache would: with its
-	// ETag, Last-Modified and Date, with an Age, and even if the Source has removed the
+	// Cached means that a simulated cache answers with a stored version of the document and
+	// the headers ETag, Last-Modified, Date and Age, even if the Source has removed the
 	// document.
 	Cached bool
-	// Back selects the generation that Cached serves, counted back from the newest.
+	// Back is the number of stored versions that are newer than the one that the cache sends.
 	Back int
-	// Hard makes the cache answer even requests with Cache-Control: no-cache.
+	// Hard means that the cache also answers requests with Cache-Control: no-cache.
 	Hard bool
-	// Status is the HTTP status, such as 404 or 500, with which the Source answers; 0
-	// for the usual one. It does not affect responses of the cache.
+	// Status is the HTTP status with which the Source answers, such as 404; 0 means the
+	// usual one. It does not affect responses of the cache.
 	Status int
 }
 
 // Override changes how single documents are served, from the next request on. The keys of
-// the map are the URIs of the documents. All other documents are served unchanged.
+// the map are the URIs of the documents. All other documents are served as usual.
 func (s *Source) Override(of map[string]Override) {
 	s.t.Helper()
 	all := map[string]sim.Override{}

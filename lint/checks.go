@@ -6,20 +6,18 @@ import (
 	"instep/resourcesync"
 )
 
-// check is the implementation of the rules of one family. Exactly one of its fields is
-// set.
+// Exactly one field of a check is set.
 type check struct {
-	entry func(*run, *Rule, *entry)                     // the function that is called for each readable entry
-	link  func(*run, *Rule, *entry, *resourcesync.Link) // the function that is called for each link of each readable entry
-	root  func(*run, *Rule)                             // the function that is called at the end of the document, when its header is complete
-	steps func(*run, *Rule) steps                       // starts a check that keeps data from one entry to the next, and returns the functions of the check
+	entry func(*run, *Rule, *entry)                     // called for each readable entry
+	link  func(*run, *Rule, *entry, *resourcesync.Link) // called for each link of each readable entry
+	root  func(*run, *Rule)                             // called at the end of the document, when the header is complete
+	steps func(*run, *Rule) steps                       // called at the start of a check that keeps data from one entry to the next
 }
 
-// steps has the functions that check one rule in one document. A function that is nil
-// is not called.
+// A function in steps that is nil is not called.
 type steps struct {
-	entry func(*entry) // the function that is called for each readable entry
-	end   func()       // the function that is called at the end of the document, when its header is complete
+	entry func(*entry) // called for each readable entry
+	end   func()       // called at the end of the document, when the header is complete
 }
 
 func (c check) begin(r *run, rule *Rule) steps {
@@ -36,8 +34,8 @@ func (c check) begin(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// noted has the families of rules that the Decoder checks. The notes of the Decoder become
-// findings.
+// noted has the families of rules that the Decoder checks. Each note of the Decoder about
+// such a rule becomes a finding.
 var noted = map[string]bool{
 	"reader-limits": true, "xml-well-formed": true, "root-element-urlset-or-sitemapindex": true,
 	"namespace-sitemap": true, "namespace-rs-terms": true, "entry-element-matches-root": true,
@@ -53,8 +51,8 @@ var noted = map[string]bool{
 	"text-between-elements": true, "ext-attr-prefix": true, "table3": true,
 }
 
-// checks has the check for each family of rules that a single document can violate,
-// except the families that the Decoder checks completely.
+// checks maps families of rules to their checks. It has no families that the Decoder checks
+// alone, and none whose violations a single document cannot show.
 var checks = map[string]check{
 	"quirk": {steps: quirk},
 	// Sitemaps for search engines.
@@ -133,7 +131,6 @@ var checks = map[string]check{
 	"ln-via-keep-only-existing":          {entry: singleLink},
 }
 
-// begin collects the functions that check the rules for documents of this kind.
 func (r *run) begin() {
 	for i := range book().rules {
 		rule := &book().rules[i]
@@ -157,7 +154,6 @@ func (r *run) checkEntry() {
 	r.later.count(r.entry)
 }
 
-// end runs the checks that are possible only at the end of the document.
 func (r *run) end() {
 	for _, f := range r.atEnd {
 		f()
@@ -165,18 +161,17 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided has the findings of a document that may follow edition 1.0 or 1.1. The findings
-// are valid only for 1.0, so they are reported at the end of the document, unless the
-// document contains something that only 1.1 has.
+// undecided has the findings about rules of edition 1.0 in a document that may follow 1.0
+// or 1.1. They are reported at the end of the document, unless something that only 1.1 has
+// shows that the document follows 1.1.
 type undecided struct {
 	findings []Finding
 	dropped  int
 	entries  int
-	is11     bool // the document contains something that only edition 1.1 has
+	is11     bool // whether the document contains something that only edition 1.1 has
 }
 
-// mostUndecided is the largest number of findings kept until the end of a document shows
-// its edition.
+// mostUndecided is the largest number of stored findings in an undecided.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {
@@ -197,7 +192,7 @@ func (u *undecided) count(e *entry) {
 // undecidedWants reports whether a rule of edition 1.0 is checked in a document that is
 // read as 1.1 but may follow 1.0.
 func (r *run) undecidedWants(rule *Rule) bool {
-	return r.auto && r.profile == Profile11 && rule.In(Profile10) && ofChanges(r.readKind)
+	return r.auto && r.profile == Profile11 && rule.In(Profile10) && listsChanges(r.readKind)
 }
 
 func (r *run) decideLater() {
@@ -216,10 +211,8 @@ func (r *run) decideLater() {
 	}
 }
 
-// ofChanges reports whether the entries of documents of the given kind are changes of
-// resources.
-func ofChanges(kind string) bool { return kind == "changelist" || kind == "changedump-manifest" }
+func listsChanges(kind string) bool { return kind == "changelist" || kind == "changedump-manifest" }
 
-func ofManifest(kind string) bool {
+func isManifest(kind string) bool {
 	return kind == "resourcedump-manifest" || kind == "changedump-manifest"
 }

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write what else fires in the fixtures i
 //	bad: other-rule another-rule
 //	bad 1.0: other-rule
 //
-// Examples end in .xml, .sitemap (a document offered to search engines), .html or
+// Examples end in .xml, .sitemap (a document checkRobots to search engines), .html or
 // .http (the headers of a response). A line "#repeat N TEXT" stands for N times TEXT. A root without xmlns gets the two
 // namespaces of the standard. A name other than good or bad that begins so is a
 // further example, such as bad2.xml.

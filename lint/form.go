@@ -16,7 +16,7 @@ type Form uint8
 
 // The forms.
 const (
-	FormDocument Form = iota // any other file, for Checker.Document, which reports files that are not documents
+	FormDocument Form = iota // any other file, for Checker.Document, which reports a file that is no document
 	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
 	FormPackage              // a ZIP file, whose manifest is checked as a document
@@ -43,8 +43,7 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped decompresses as much as possible of the beginning of a gzip file. It returns
-// bytes that are not gzip unchanged.
+// unzipped returns bytes that are not gzip unchanged.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
@@ -71,7 +70,6 @@ func namedAsDocument(name string) bool {
 // head are optional.
 var htmlElements = []string{"html", "head", "body", "title", "meta", "link", "script", "style", "p", "div", "center", "h1", "h2", "table"}
 
-// isHTML reports whether the document type or the first element is one of HTML.
 func isHTML(text []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.Strict = false
@@ -122,14 +120,13 @@ func Candidate(name string) bool {
 	return namedAsDocument(name) || baseName(name) == "robots.txt"
 }
 
-// documentNames has texts that occur in the usual file names of ResourceSync documents.
+// The usual file names of ResourceSync documents contain one of documentNames.
 var documentNames = []string{
 	"sitemap", "resourcelist", "resource-list", "resourcedump", "resource-dump", "changelist", "change-list", "changedump", "change-dump",
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns has texts. The first bytes of each ResourceSync document contain at least
-// one of these texts.
+// The first bytes of each ResourceSync document contain at least one of documentSigns.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
 // Claims reports, by name and first bytes, whether a file in a directory is part of a

@@ -48,7 +48,7 @@ func patchType(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 }
 
 func patchScope(r *run, rule *Rule) steps {
-	if r.readKind == "" || ofChanges(r.readKind) {
+	if r.readKind == "" || listsChanges(r.readKind) {
 		return steps{}
 	}
 	const message = "the patch %q is linked in a document that lists no changes of resources"

@@ -51,7 +51,7 @@ type Profile string
 const (
 	Profile11       Profile = "1.1"            // ANSI/NISO Z39.99-2017 and Archives 0.9.1
 	Profile10       Profile = "1.0"            // ANSI/NISO Z39.99-2014 and Archives 0.9.1
-	ProfileArchives Profile = "archives-0.9.1" // the same rules as in Profile10
+	ProfileArchives Profile = "archives-0.9.1" // the same rules as Profile10
 	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: like 1.0, but with the attribute "modified" instead of "at" and "from", and with other link relations instead of "up"
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the alpha edition (2007) of the rules for the discovery of Resource Maps: see Checker.ResourceMaps
@@ -91,13 +91,13 @@ type Document struct {
 	At, Completed, From, Until resourcesync.Datetime
 	Up, Index                  string // the targets of the links with the relations "up" and "index"
 
-	Profile  Profile // the profile with which the document was checked, which is never ProfileAuto
-	Complete bool    // read completely
+	Profile  Profile // the profile with which the document was checked; never ProfileAuto
+	Complete bool    // whether the document was read to its end
 	// Requested is the number of entries whose resources were requested, and Existing is the
-	// number of entries whose resources should exist. Both are 0 if none were to be requested.
+	// number of entries whose resources should exist. Both are 0 unless Live checked the document.
 	Requested, Existing int
 
-	Head bool // only the beginning of the document was checked, because the option WithHead was given
+	Head bool // whether only the beginning of the document was checked, because of the option WithHead
 }
 
 // Checker checks documents against the rules. It is safe for concurrent use if its function

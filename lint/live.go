@@ -26,8 +26,8 @@ const DefaultSample = 20
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
-	Sample  int              // the number of entries per document whose resources are requested: 0 means DefaultSample, and a negative number means all
-	Seed    uint64           // the seed with which entries are chosen; the same seed and document give the same entries
+	Sample  int              // the number of entries per document whose resources are requested; 0 means DefaultSample, and a negative number means all entries
+	Seed    uint64           // the seed for the random choice of entries; the same seed and document give the same entries
 	Now     func() time.Time // the clock; required
 
 	// Unchecked is called with a URI that could not be checked for a reason that is not
@@ -42,7 +42,6 @@ type Answer struct {
 	Header http.Header
 }
 
-// liveRun is the check of one document together with responses of the server.
 type liveRun struct {
 	*run
 	l      *Live
@@ -50,9 +49,9 @@ type liveRun struct {
 	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
-	missing []missing // listed resources that the server does not have, or has with other bytes, and that are not reported yet
+	missing []missing // not reported yet
 
-	hashed, failed int // the number of entries and links whose hashes were compared with the served bytes, and how many of these did not match
+	hashed, failed int // the number of compared hashes, and of those that differ from the served bytes
 	future, first  int // the number of datetimes that are in the future, and the line of the first one
 }
 
@@ -63,9 +62,9 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 }
 
 // Document checks how a document was served, and whether the resources of a sample of its
-// entries match the entries. d is the result of Checker.Document. open opens the body of
-// the response in which the document was served. Document sets d.Requested and d.Existing. It
-// returns an error only if reading the body fails or ctx is done.
+// entries match the entries. d is the result of Checker.Document; its fields Requested and
+// Existing are set here. open opens the body of the response in which the document was
+// served. Document returns an error only if reading the body fails or ctx is done.
 func (l *Live) Document(ctx context.Context, d *Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	defer func() { d.Requested, d.Existing = r.doc.Requested, r.doc.Existing }()
@@ -73,7 +72,7 @@ func (l *Live) Document(ctx context.Context, d *Document, a Answer, open func() 
 	if err != nil {
 		return err
 	}
-	r.served(d, &a, head)
+	r.checkResponse(d, &a, head)
 	if !d.Complete {
 		return nil
 	}
@@ -109,7 +108,7 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 			r.doc.Existing++
 			return r.checkListed(ctx, e)
 		})
-		r.othersHashed()
+		r.reportWrongHashes()
 		return err
 	}
 	sample, n, err := r.sample(ctx, open)
@@ -122,14 +121,14 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 			return err
 		}
 	}
-	r.othersHashed()
+	r.reportWrongHashes()
 	return nil
 }
 
 // survey reads the whole document before its entries are checked. It finds the header
 // and the last entry of each resource, and reports times that are in the future.
 func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
-	if ofChanges(r.kind) {
+	if listsChanges(r.kind) {
 		r.newest = make(map[key]int)
 	}
 	limit := resourcesync.DatetimeOf(r.l.Now().Add(clockSkew))
@@ -148,7 +147,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	}
 	const id = "quirk-32-local-time-as-utc"
 	if rule := r.active(id, r.kind); rule != nil && r.future > 0 {
-		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("%d datetimes lie in the future; this is the first one", r.future)})
+		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("%d datetimes are in the future; this is the first one", r.future)})
 	}
 	return err
 }
@@ -165,8 +164,8 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries at random, each with the same probability. It also returns the number
-// of the entries among which it chose.
+// sample chooses entries at random, each with the same probability. n is the number of all
+// entries from which it chose.
 func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) (chosen []entry, n int, err error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
@@ -185,9 +184,8 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, n, err
 }
 
-// eachExisting calls f for each entry whose resource should exist as the entry describes.
-// If a resource has several changes, only the last one counts, and f is not called if the
-// last change is a deletion.
+// eachExisting calls f for each entry whose resource should exist. If a resource has several
+// changes, only the last one counts.
 func (r *liveRun) eachExisting(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	return r.readAgain(ctx, open, func(e *entry) error {
 		switch {
@@ -233,8 +231,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached handles the error err of a request for a URI in the document. If the server
-// caused err, it becomes a finding. unreached returns an error only if ctx is done.
+// unreached makes a finding if the server caused the error of a request, and otherwise calls
+// Live.Unchecked. It returns an error only if ctx is done.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -252,8 +250,7 @@ func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err erro
 	return nil
 }
 
-// isOurs reports whether a request failed because of limits of the client, and not because
-// of the server.
+// isOurs reports whether a limit of the client, and not the server, caused the error.
 func isOurs(err error) bool {
 	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
 }

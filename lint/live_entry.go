@@ -16,43 +16,42 @@ import (
 // requested.
 const mostListedLinks = 8
 
-// thing is the description of what should be at a URI: the resource of an entry, or the
-// target of a link.
-type thing struct {
-	uri, label          string // label is the name of the thing in messages
+// target is what the document states about the resource of an entry or the target of a link.
+type target struct {
+	uri, label          string // label names the target in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
 }
 
-func (t *thing) hasFixity() bool { return len(t.digests) > 0 || t.length.Known() }
+func (t *target) hasFixity() bool { return len(t.digests) > 0 || t.length.Known() }
 
-func (t *thing) isDescribed() bool {
+func (t *target) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	r.doc.Requested++
-	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
+	t := target{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
 	switch {
 	case errors.Is(err, fetch.NotFound) && r.describesBytes():
 		return r.notFound(ctx, e, err)
 	case err != nil:
-		return r.unreached(ctx, t.uri, place(e), err)
+		return r.unreached(ctx, t.uri, findingAt(e), err)
 	}
 	r.compare(e, &t, got)
 	r.modified(e, got)
-	if err := r.otherBytes(ctx, e, &t, got); err != nil {
+	if err := r.checkNewer(ctx, e, &t, got); err != nil {
 		return err
 	}
-	if err := r.stable(ctx, e, &t, got); err != nil {
+	if err := r.checkNegotiation(ctx, e, &t, got); err != nil {
 		return err
 	}
 	n := 0
 	for i := range e.Links {
 		l := &e.Links[i]
-		link := thing{l.Href, fmt.Sprintf("%q, to which a link with rel=%q leads,", l.Href, l.Rel), l.Digests, l.Length, l.Type, l.Encoding}
+		link := target{l.Href, fmt.Sprintf("%q, to which a link with rel=%q leads,", l.Href, l.Rel), l.Digests, l.Length, l.Type, l.Encoding}
 		r.patchType(e, l)
 		mirror := l.Rel == resourcesync.RelDuplicate && r.describesBytes()
 		if !isHTTP(l.Href) || !mirror && !link.isDescribed() {
@@ -68,9 +67,8 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent has usual media types of content. Such a type does not say how a patch is
-// applied.
-var ofContent = map[string]bool{
+// contentTypes has media types that do not say how a patch is applied.
+var contentTypes = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
 	"application/gzip": true, "application/zip": true,
@@ -81,30 +79,28 @@ var ofContent = map[string]bool{
 // the previous version.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
-	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
+	if rule != nil && l.Rel == resourcesync.RelPatch && contentTypes[essence(l.Type)] {
 		r.atEntry(rule, e, "the type %q of the patch %q does not say how to apply it", l.Type, l.Href)
 	}
 }
 
-func place(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }
+func findingAt(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }
 
-// describesBytes reports whether the entries of the document describe the bytes of
-// resources, and not packages or other documents.
 func (r *liveRun) describesBytes() bool { return r.kind == "resourcelist" || r.kind == "changelist" }
 
-func (r *liveRun) needsBody(e *entry, t *thing) bool {
+func (r *liveRun) needsBody(e *entry, t *target) bool {
 	if !r.describesBytes() {
 		return false
 	}
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests the target of a link in an entry and compares it with the attributes
-// of the link. main is the response for the resource of the entry.
-func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
+// checkLink compares the target of a link in an entry with the attributes of the link. main
+// is the response for the resource of the entry.
+func (r *liveRun) checkLink(ctx context.Context, e *entry, t *target, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
-		return r.unreached(ctx, t.uri, place(e), err)
+		return r.unreached(ctx, t.uri, findingAt(e), err)
 	}
 	r.compare(e, t, got)
 	const id = "ln-duplicate-same-content"
@@ -114,7 +110,7 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
+func (r *liveRun) compare(e *entry, t *target, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
 	}
@@ -127,13 +123,12 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// outdated reports whether a resource may have changed after its entry was written.
-// Such a resource is not compared with its entry here, but looked up in the Change Lists:
-// see otherBytes.
+// outdated reports whether a resource may have changed after its entry was written. Such a
+// resource is not compared with the entry: checkNewer looks it up in the Change Lists.
 func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	modified, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {
-		return ofChanges(r.kind) && !r.header.Until.IsZero() // if the list is closed, a later list may have newer changes
+		return listsChanges(r.kind) && !r.header.Until.IsZero() // after a list with the attribute "until", another list may have newer changes
 	}
 	var described time.Time
 	for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, r.header.At, r.header.Completed, r.header.Until} {
@@ -144,10 +139,10 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding of a response with the stated encoding. The request
-// accepted no content coding. So if the server chooses the coding by the request, a
-// response without a coding proves nothing.
-func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
+// coding compares the content coding of a response with the stated encoding. A response
+// without a coding proves nothing if the server negotiates codings, because the request did
+// not accept any.
+func (r *liveRun) coding(e *entry, t *target, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
 	if rule == nil || stated == got.coding || stated == "" && !t.isDescribed() {
@@ -159,8 +154,7 @@ func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// headerHas reports whether a comma-separated header field contains an element,
-// ignoring case.
+// headerHas searches a comma-separated header field for an element, ignoring case.
 func headerHas(h http.Header, field, want string) bool {
 	for _, v := range h.Values(field) {
 		for s := range strings.SplitSeq(v, ",") {
@@ -175,14 +169,14 @@ func headerHas(h http.Header, field, want string) bool {
 // fixity compares the stated length and digests with the bytes in the stated content
 // coding. If the response has another coding, fixity only reports whether length and
 // digests match the bytes as they were sent.
-func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
+func (r *liveRun) fixity(e *entry, t *target, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
 		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.label, got.length, t.length.Int64())
 	}
 	if !got.read {
 		if stated == got.coding {
-			r.octets(e, t, got.length)
+			r.compareLength(e, t, got.length)
 		}
 		return
 	}
@@ -199,7 +193,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 		r.countHash(t, true)
 		return
 	}
-	r.octets(e, t, right.n)
+	r.compareLength(e, t, right.n)
 	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
 		r.atEntry(rule, e, "%s has the hash %q; the hash stated is %q", t.label, right.hasher.Digests(), t.digests)
 	}
@@ -208,9 +202,9 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// octets checks that the stated length is the number of bytes of the resource (RFC 2616
-// §4.4).
-func (r *liveRun) octets(e *entry, t *thing, n int64) {
+// compareLength checks that the stated length is the number of bytes of the resource (RFC
+// 2616 §4.4).
+func (r *liveRun) compareLength(e *entry, t *target, n int64) {
 	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
 		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.label, n, t.length.Int64())
 	}
@@ -218,7 +212,7 @@ func (r *liveRun) octets(e *entry, t *thing, n int64) {
 
 // otherCoding makes a finding if the stated length and digests match the bytes in another
 // content coding than the stated one, and reports whether it did.
-func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
+func (r *liveRun) otherCoding(e *entry, t *target, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
 	}
@@ -232,7 +226,7 @@ func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bo
 	return true
 }
 
-func (r *liveRun) countHash(t *thing, holds bool) {
+func (r *liveRun) countHash(t *target, holds bool) {
 	if len(t.digests) == 0 {
 		return
 	}
@@ -245,17 +239,14 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 // that most of them are wrong.
 const fewestHashes = 3
 
-// othersHashed makes a finding if most of the compared hashes in the document are not
-// those of the served bytes.
-func (r *liveRun) othersHashed() {
+func (r *liveRun) reportWrongHashes() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
-		r.atRoot(rule, "of %d hashes that were compared, %d are not those of the bytes served", r.hashed, r.failed)
+		r.atRoot(rule, "of %d hashes that were compared with the served bytes, %d are wrong", r.hashed, r.failed)
 	}
 }
 
-// modified compares lastmod with the header Last-Modified. A difference need not be a
-// mistake.
+// modified compares lastmod with the header Last-Modified.
 func (r *liveRun) modified(e *entry, got *fetched) {
 	rule := r.active("lastmod-is-http-last-modified", r.kind)
 	t, err := http.ParseTime(got.header.Get("Last-Modified"))
@@ -269,19 +260,18 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// Values of Accept for which a server that negotiates formats sends another format than
-	// for */*.
+	// A server that negotiates formats answers one of these Accept headers with another
+	// format than it sends for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
 	mostTwice = 10 << 20 // the largest size of a resource that is requested a second time, in bytes
 )
 
-// stable requests a resource again with another Accept header, because an entry with
-// hash and length should have the URI of a single representation (1.1 §7). If the bytes
-// differ, it requests the resource with the first Accept header again, to see whether
-// the resource changes all the time.
-func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
+// checkNegotiation requests a resource again with another Accept header, because an entry
+// with hash and length should have the URI of a single representation (1.1 §7). If the bytes
+// differ, it repeats the first request, to see whether the resource changes all the time.
+func (r *liveRun) checkNegotiation(ctx context.Context, e *entry, t *target, got *fetched) error {
 	always := e.ChangeFreq == resourcesync.Always
 	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)
 	if !got.read || got.served.n > mostTwice || varies == nil && changes == nil || !t.hasFixity() && !always {
@@ -291,31 +281,31 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 	if strings.Contains(got.header.Get("Content-Type"), "html") {
 		accept = acceptData
 	}
-	differs, err := r.differs(ctx, t.uri, accept, got)
+	differs, err := r.requestDiffers(ctx, t.uri, accept, got)
 	if err != nil {
 		return err
 	}
 	if differs {
-		if differs, err = r.differs(ctx, t.uri, "", got); err != nil {
+		if differs, err = r.requestDiffers(ctx, t.uri, "", got); err != nil {
 			return err
 		}
 		switch {
 		case differs && !always && changes != nil:
-			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.label)
+			r.atEntry(changes, e, "%s had other bytes when it was requested again, but changefreq is not \"always\"", t.label)
 		case !differs && t.hasFixity() && varies != nil:
-			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.label, accept)
+			r.atEntry(varies, e, "%s has a stated length or hash, but has other bytes in a response to the header \"Accept: %s\"", t.label, accept)
 		}
 		return nil
 	}
 	if always && changes != nil {
-		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.label)
+		r.atEntry(changes, e, "changefreq is \"always\", but %s had the same bytes when it was requested again", t.label)
 	}
 	return nil
 }
 
-// differs requests a resource again and reports whether its bytes have changed. It returns
-// false if the server responds with an error.
-func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
+// requestDiffers requests a resource again and reports whether the bytes are others than
+// those of the first response. It returns false if the server responds with an error.
+func (r *liveRun) requestDiffers(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -18,20 +18,17 @@ import (
 // mostBody is the largest number of bytes that are read from the body of one response.
 const mostBody = 1 << 30
 
-// fetched has the response of the server to a request for a resource.
 type fetched struct {
 	header http.Header
 	length int64  // the value of Content-Length; -1 if the response has none
 	coding string // the content coding of the response; "" if it has none
 
-	read    bool       // the body of the response was read
+	read    bool       // whether the body of the response was read
 	served  *bytesSeen // the bytes of the body as they were sent; nil if the body was not read
-	decoded *bytesSeen // the decoded bytes of the body; equal to the field served if the response has no content coding
-	opaque  bool       // the bytes of the body could not be decoded
+	decoded *bytesSeen // the bytes of the body after decoding the content coding
+	opaque  bool       // whether the body could not be decoded
 }
 
-// bytesSeen is a writer that computes the length and the digests of what is written to
-// it.
 type bytesSeen struct {
 	n      int64
 	sum    hash.Hash // SHA-256
@@ -50,9 +47,9 @@ func (b *bytesSeen) Write(p []byte) (int, error) {
 
 func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
-// get requests a resource. It reads the body if the parameter body is true or if the
-// response does not state the length. Of a body that it reads, it computes a hash for each
-// algorithm in the digests of want.
+// get requests a resource. It reads the body if the parameter body is true, or if the
+// response does not state the length. It computes digests of the body with the algorithms
+// of want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -70,12 +67,11 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 		}
 	}
 	f.read = true
-	return f, f.take(resp.Body, algs)
+	return f, f.readBody(resp.Body, algs)
 }
 
-// take reads the body of a response and computes its hashes. It returns only errors of the
-// transfer; an error of decoding sets f.opaque.
-func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
+// readBody returns only errors of the transfer. After an error of decoding it sets opaque.
+func (f *fetched) readBody(body io.Reader, algs []resourcesync.Algorithm) error {
 	f.served = newBytesSeen(algs)
 	f.decoded = f.served
 	wire := &wireReader{r: io.TeeReader(body, f.served)}
@@ -111,7 +107,7 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errCoding = errors.New("this content coding cannot be decoded here")
+var errCoding = errors.New("the content coding is neither gzip nor deflate")
 
 func decode(coding string, body io.Reader) (io.Reader, error) {
 	switch coding {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	mostMissing     = 1000 // the number of missing and changed resources that are looked up in the Change Lists at once
-	mostChangeLists = 100  // the number of Change Lists that are read for that; of a Source with more, none is
+	mostMissing     = 1000 // the number of resources that are looked up in the Change Lists at once
+	mostChangeLists = 100  // the largest number of Change Lists in a Source; if it has more, none is read
 )
 
 // missing is a listed resource that the server does not have, or has with other bytes.
 type missing struct {
 	Finding
 	rule     *Rule
-	existed  resourcesync.Datetime // when the resource existed, by the document; zero if unknown
-	modified resourcesync.Datetime // when the server got other bytes; zero for a resource that it does not have
+	existed  resourcesync.Datetime // the time at which the resource existed according to the document; zero if unknown
+	modified resourcesync.Datetime // the Last-Modified of the other bytes; zero if the server does not have the resource
 }
 
 // change is the last change of a resource in the Change Lists; zero if they have none.
@@ -31,30 +31,30 @@ type change struct {
 	deleted bool
 }
 
-// notFound keeps a missing resource for reportMissing, because it may have been deleted after
-// the document was made. err is the error of the request.
+// notFound stores a missing resource for reportMissing, because the resource may have been
+// deleted after the document was made. err is the error of the request.
 func (r *liveRun) notFound(ctx context.Context, e *entry, err error) error {
 	return r.lookUp(ctx, e, missing{rule: r.active("quirk-59-http-errors", r.kind)}, err.Error())
 }
 
-// otherBytes keeps a resource that has other bytes than its entry says, and changed after the
-// document was made, for reportMissing.
-func (r *liveRun) otherBytes(ctx context.Context, e *entry, t *thing, got *fetched) error {
+// checkNewer stores a resource for reportMissing if its bytes differ from the entry and its
+// Last-Modified is later than the document.
+func (r *liveRun) checkNewer(ctx context.Context, e *entry, t *target, got *fetched) error {
 	modified, err := http.ParseTime(got.header.Get("Last-Modified"))
 	if err != nil || !r.describesBytes() || e.ChangeFreq == resourcesync.Always || !got.read || got.opaque || !r.outdated(e, got.header) ||
 		got.served.describes(t.length, t.digests) || got.decoded.describes(t.length, t.digests) {
 		return nil
 	}
 	m := missing{rule: r.active("quirk-50-hash-of-other-bytes", r.kind), modified: resourcesync.DatetimeOf(modified)}
-	return r.lookUp(ctx, e, m, fmt.Sprintf("%s has other bytes than listed, and was changed after that, at %s", t.label, m.modified))
+	return r.lookUp(ctx, e, m, fmt.Sprintf("%s has other bytes than listed, because it was changed later, at %s", t.label, m.modified))
 }
 
 func (r *liveRun) lookUp(ctx context.Context, e *entry, m missing, message string) error {
 	if m.rule == nil {
 		return nil
 	}
-	m.Finding, m.existed = place(e), r.header.At
-	if ofChanges(r.kind) {
+	m.Finding, m.existed = findingAt(e), r.header.At
+	if listsChanges(r.kind) {
 		m.existed = timeOf(&e.Entry)
 	}
 	m.Message = message
@@ -64,12 +64,12 @@ func (r *liveRun) lookUp(ctx context.Context, e *entry, m missing, message strin
 	return r.reportMissing(ctx)
 }
 
-// timeOf returns the time of a change. Version 1.0 has it in lastmod.
+// timeOf returns the time of a change, which documents of version 1.0 state in lastmod.
 func timeOf(e *resourcesync.Entry) resourcesync.Datetime { return cmp.Or(e.Datetime, e.LastMod) }
 
-// reportMissing makes findings of the missing resources that no later Change List names as
-// deleted, and of the changed resources of which none names a later change. It returns an error
-// only if ctx is done.
+// reportMissing makes a finding for each missing resource, unless a Change List names its
+// deletion, and for each changed resource, unless a Change List names the change. It returns
+// an error only if ctx is done.
 func (r *liveRun) reportMissing(ctx context.Context) error {
 	if len(r.missing) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 		}
 	})
 	for _, m := range r.missing {
-		if text, bad := r.judge(&m, last[m.Entry], known); bad {
+		if text, bad := r.isMistake(&m, last[m.Entry], known); bad {
 			m.Message += text
 			r.report(m.rule, m.Finding)
 		}
@@ -98,38 +98,38 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// justNow is how long a publisher without Change Lists may take to list a change.
-const justNow = time.Minute
+// listingDelay is the time that a publisher without Change Lists may take to list a change.
+const listingDelay = time.Minute
 
-// judge reports whether a resource is a mistake of the Source, and what to add to the message.
-// c is its last change in the Change Lists, which are known if they could be read.
-func (r *liveRun) judge(m *missing, c change, known bool) (text string, bad bool) {
+// isMistake reports whether the Source made a mistake, and returns the rest of the message. c
+// is the last change of the resource in the Change Lists, and known whether these were read.
+func (r *liveRun) isMistake(m *missing, c change, known bool) (text string, bad bool) {
 	if !m.modified.IsZero() {
 		if known {
 			return "; no Change List names the change: publish again",
 				c.at.IsZero() || !m.existed.IsZero() && !c.at.End().After(m.existed.End())
 		}
-		return "; if that is not listed elsewhere, publish again", r.l.Now().Sub(m.modified.Time()) > justNow
+		return "; publish again unless another list has the change", r.l.Now().Sub(m.modified.Time()) > listingDelay
 	}
 	if known {
-		text = ", although by the lists of the Source it still exists"
+		text = ", although it still exists according to the lists of the Source"
 	} else {
 		text = "; if it was deleted after the list was made, the next list shows it"
 	}
 	return text, !c.deleted || c.at.Before(m.existed)
 }
 
-// readChanges calls see with each change in the Change Lists of the document's set, but not
-// for those that end before a time. It returns false if there are none or too many, or if one
-// cannot be read.
-func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, see func(*document.Document, *resourcesync.Entry)) bool {
+// readChanges calls visit with each change in the Change Lists of the document's set. It
+// skips lists that end before the start. It returns false if the set has no Change Lists or
+// too many, or if a Change List cannot be read.
+func (r *liveRun) readChanges(ctx context.Context, start resourcesync.Datetime, visit func(*document.Document, *resourcesync.Entry)) bool {
 	up, err := new(weblink.Page).Resolve(r.uri, r.header.Link(resourcesync.RelUp))
 	if err != nil || up == r.uri { // without a link
 		return false
 	}
-	var lists []string // grows while it is read, by the parts of indexes
+	var lists []string // URIs of Change Lists; the loop below appends the parts of each index
 	add := func(d *document.Document, e *resourcesync.Entry) {
-		if !e.Until.Before(since) && len(lists) <= mostChangeLists {
+		if !e.Until.Before(start) && len(lists) <= mostChangeLists {
 			lists = append(lists, d.Absolute(e.Loc))
 		}
 	}
@@ -144,7 +144,7 @@ func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, 
 			switch {
 			case d.Header.Capability != resourcesync.CapabilityChangeList:
 			case d.Header.Root != resourcesync.SitemapIndex:
-				see(d, e)
+				visit(d, e)
 			case i < indexes:
 				add(d, e)
 			}
@@ -153,13 +153,13 @@ func (r *liveRun) readChanges(ctx context.Context, since resourcesync.Datetime, 
 	return read && len(lists) > 0
 }
 
-// readEntries calls see with each entry of a document. It returns false if the document cannot
-// be read.
-func (l *Live) readEntries(ctx context.Context, uri string, see func(*document.Document, *resourcesync.Entry)) bool {
+// readEntries calls visit with each entry of a document. It returns false if the document
+// cannot be read.
+func (l *Live) readEntries(ctx context.Context, uri string, visit func(*document.Document, *resourcesync.Entry)) bool {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		if err == nil {
-			see(d, e)
+			visit(d, e)
 		}
 		return nil
 	}

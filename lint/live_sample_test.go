@@ -184,8 +184,8 @@ func TestMissingResourceIsLookedUp(t *testing.T) {
 	deleted := fmt.Sprintf(change, "deleted", "2024-05-02T00:00:00Z")
 	for _, tt := range []struct{ name, list, caps, changes, says string }{
 		{"a Capability List names a missing list", one, "", "", "404 Not Found"},
-		{"deleted before the list", list, one, fmt.Sprintf(change, "deleted", "2024-04-30T00:00:00Z"), "404 Not Found, although by the lists of the Source it still exists"},
-		{"created again", list, one, deleted + fmt.Sprintf(change, "created", "2024-05-03T00:00:00Z"), "404 Not Found, although by the lists of the Source it still exists"},
+		{"deleted before the list", list, one, fmt.Sprintf(change, "deleted", "2024-04-30T00:00:00Z"), "404 Not Found, although it still exists according to the lists of the Source"},
+		{"created again", list, one, deleted + fmt.Sprintf(change, "created", "2024-05-03T00:00:00Z"), "404 Not Found, although it still exists according to the lists of the Source"},
 		{"without Change Lists", list, fmt.Sprintf(caps, ""), "", "404 Not Found; if it was deleted after the list was made, the next list shows it"},
 		{"many Change Lists", list, fmt.Sprintf(caps, strings.Repeat(fmt.Sprintf(changes, 2), 500)), "", "404 Not Found; if it was deleted after the list was made, the next list shows it"},
 		{"deleted", list, one, deleted, ""},
@@ -246,8 +246,8 @@ func TestChangedResourceIsLookedUp(t *testing.T) {
 		with    = `<urlset><rs:ln rel="up" href="/.well-known/resourcesync"/><rs:md capability="capabilitylist"/><url><loc>{{base}}/changes.xml</loc><rs:md capability="changelist"/></url></urlset>`
 		without = `<urlset><rs:ln rel="up" href="/.well-known/resourcesync"/><rs:md capability="capabilitylist"/></urlset>`
 
-		unnamed = "has other bytes than listed, and was changed after that, at 2024-05-02T12:00:00Z; no Change List names the change: publish again"
-		unknown = "has other bytes than listed, and was changed after that, at 2024-05-02T12:00:00Z; if that is not listed elsewhere, publish again"
+		unnamed = "has other bytes than listed, because it was changed later, at 2024-05-02T12:00:00Z; no Change List names the change: publish again"
+		unknown = "has other bytes than listed, because it was changed later, at 2024-05-02T12:00:00Z; publish again unless another list has the change"
 	)
 	other, same := fmt.Sprintf(list, `length="9"`), fmt.Sprintf(list, `length="7"`)
 	before, after := fmt.Sprintf(changed, "2024-04-30T00:00:00Z"), fmt.Sprintf(changed, "2024-05-02T12:00:00Z")

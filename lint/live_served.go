@@ -16,9 +16,7 @@ import (
 	"instep/fetch"
 )
 
-// served checks how the document was served. It uses the header of the response and the
-// first bytes of the document.
-func (r *liveRun) served(d *Document, a *Answer, head []byte) {
+func (r *liveRun) checkResponse(d *Document, a *Answer, head []byte) {
 	packed := bytes.HasPrefix(head, []byte("\x1f\x8b"))
 	contentType := a.Header.Get("Content-Type")
 	t := essence(contentType)
@@ -45,14 +43,12 @@ func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	}
 }
 
-// reportResponse makes a finding about the whole response, if the given rule is checked.
 func (r *liveRun) reportResponse(id, format string, args ...any) {
 	if rule := r.active(id, r.kind); rule != nil {
 		r.report(rule, Finding{Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// isXML reports whether a Content-Type is suitable for a ResourceSync document.
 func isXML(contentType string) bool {
 	t, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
@@ -137,7 +133,7 @@ func (r *liveRun) checkClosed(ctx context.Context, d *Document, open func() (io.
 	}
 	if first != again {
 		r.report(rule, Finding{Line: r.seen.Line, Column: r.seen.Column, Message: fmt.Sprintf(
-			"until=%q closes the document, and it had other bytes when it was fetched a second time", d.Until)})
+			"until=%q closes the document, but its bytes had changed when it was fetched again", d.Until)})
 	}
 	return nil
 }

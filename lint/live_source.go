@@ -23,8 +23,7 @@ func WellKnown(uri string) string {
 	return fetch.Origin(u) + "/.well-known/resourcesync"
 }
 
-// mostTargets is the largest number of links in one page or response whose targets are
-// requested.
+// mostTargets is the largest number of links of one page or response that are followed.
 const mostTargets = 20
 
 // HTML checks that the links of a page with rel="resourcesync" lead to a Capability List
@@ -36,7 +35,7 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 		return false, err
 	}
 	r := l.run(uri, "", "html")
-	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
+	return r.checkTargets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
 // LinkHeader checks that the links with rel="resourcesync" in the header of a response lead
@@ -45,12 +44,12 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
-	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
+	return r.checkTargets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
 }
 
-// targets checks that the links with the relation RelSource lead to Capability Lists. It
-// reports whether there are such links.
-func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
+// checkTargets checks that the links with the relation RelSource lead to Capability Lists.
+// It reports whether there are such links.
+func (r *liveRun) checkTargets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
 	rule := r.active(id, r.kind)
 	n := 0
 	for i := range links {
@@ -64,7 +63,7 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 		f := Finding{Line: l.Line}
 		uri, err := resolve(l.Href)
 		if err == nil {
-			err = r.target(ctx, uri, f, rule)
+			err = r.checkTarget(ctx, uri, f, rule)
 		}
 		if ctx.Err() != nil {
 			return true, err
@@ -77,10 +76,9 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 	return n > 0, nil
 }
 
-// target checks that there is a Capability List at a URI. It returns an error if there
-// is no readable document. If there is another document, or the server responds with an
-// error, it makes a finding.
-func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
+// checkTarget makes a finding if another document than a Capability List is at the URI, or
+// if the server is busy. It returns an error if no document there can be read.
+func (r *liveRun) checkTarget(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
 	case err != nil && (isOurs(err) || errors.Is(err, fetch.Temporary)):
@@ -94,9 +92,9 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 		f.Message = fmt.Sprintf("the link leads to %q, which is no Capability List: its capability is %q", uri, h.Capability)
 		r.report(rule, f)
 	}
-	if habit := r.active("quirk-15-html-link-to-description", r.kind); habit != nil && h.Capability == resourcesync.CapabilityDescription {
+	if misled := r.active("quirk-15-html-link-to-description", r.kind); misled != nil && h.Capability == resourcesync.CapabilityDescription {
 		f.Message = fmt.Sprintf("the link leads to the Source Description %q", uri)
-		r.report(habit, f)
+		r.report(misled, f)
 	}
 	return nil
 }
@@ -125,7 +123,7 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	if uri == "" {
 		return nil
 	}
-	if err := l.offered(ctx, a, d); err != nil {
+	if err := l.checkRobots(ctx, a, d); err != nil {
 		return err
 	}
 	r := l.run(uri, d.Profile, "description")
@@ -142,7 +140,7 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	case err == nil && h.Capability == want:
 		return nil
 	case err == nil:
-		err = fmt.Errorf("the document there has the capability %q", h.Capability)
+		err = fmt.Errorf("the document has the capability %q", h.Capability)
 	}
 	if r.profile == ProfileDLib {
 		r.kind = "capabilitylist"
@@ -151,9 +149,9 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	}
 	r.reportResponse("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
 	if errors.Is(err, fetch.Temporary) {
-		return nil // nobody knows
+		return nil // a later request may find the Source Description at the well-known URI
 	}
-	return r.elsewhere(ctx, d)
+	return r.searchUp(ctx, d)
 }
 
 // NoSource reports that there is no Source at the given URI (1.1 §6.3). message lists the
@@ -162,12 +160,12 @@ func (l *Live) NoSource(uri, message string) {
 	l.run(uri, "", "description").reportResponse("source-description-published", "%s", message)
 }
 
-// offered checks that no Sitemap line of the host's robots.txt, which is for search
-// engines, names the document. A host may have no robots.txt.
-func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
+// checkRobots checks that no Sitemap line of the host's robots.txt names the document, since
+// these lines are for search engines.
+func (l *Live) checkRobots(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // no check is possible, because the document was not served by HTTP
+		return nil // only a host that serves HTTP has a robots.txt
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -195,9 +193,8 @@ func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 // to the Source Description and to the index of the Source Description.
 const mostUp = 4
 
-// elsewhere searches for the Source Description by following links, starting with the
-// links of the document.
-func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
+// searchUp searches for the Source Description by following the links with rel="up".
+func (r *liveRun) searchUp(ctx context.Context, d Document) error {
 	at, up := d.URI, d.Up
 	capability := d.Capability
 	for n := 0; capability != resourcesync.CapabilityDescription; n++ {

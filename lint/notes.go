@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly is the largest number of notes that are kept until their entry and the kind of
-// the document are known. If there are more, all of them count as notes about the root.
+// mostEarly is the largest number of stored notes of which the entry or the kind of document is
+// not known yet. If there are more, all of them count as notes about the root.
 const mostEarly = 10_000
 
 // note keeps a note of the Decoder until it is known to which entry the note belongs.
@@ -41,16 +41,14 @@ func (r *run) noteRoot(n resourcesync.Note) {
 	r.translate(n, "")
 }
 
-// decidesToo maps a rule that the Decoder checks to the equivalent rules of other editions
-// and other kinds of document. A document that violates the first rule also violates the
-// equivalent rules.
-var decidesToo = map[string][]string{
+// equivalentRules maps a rule that the Decoder checks to the same rules of other editions
+// and other kinds of document.
+var equivalentRules = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},
 	"lastmod-w3cdtf":     {"archive-lastmod-w3cdtf"},
 }
 
-// translate turns a note of the Decoder into findings.
 func (r *run) translate(n resourcesync.Note, loc string) {
 	if r.isForeign() && !aboutSitemap[n.Rule] && n.Quirk != resourcesync.QuirkDialect {
 		return
@@ -58,7 +56,7 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	f := Finding{Line: n.Line, Column: n.Column, Entry: loc, Message: n.Msg}
 	if n.Rule != "" {
 		r.noteRule(n.Rule, &n, f)
-		for _, id := range decidesToo[n.Rule] {
+		for _, id := range equivalentRules[n.Rule] {
 			r.noteRule(id, &n, f)
 		}
 	}
@@ -79,8 +77,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether the profile is that of mid-2013 and the deviation is normal
-// in documents of that time.
+// isDraft reports whether the document is checked by the rules of mid-2013, and the deviation
+// is normal in documents of that time.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
@@ -89,9 +87,9 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule makes a finding about the rule that a note names, if the rule is checked. Either
-// the Decoder must check the family of the rule, or the note must be about the form of a
-// draft. A note about something legal makes no finding of level Error.
+// noteRule makes a finding about the rule that a note names. It skips the note if another
+// check finds violations of the rule, unless the note is about the form of a draft. A note
+// about something legal makes no finding of level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -121,7 +119,7 @@ func (r *run) badEntry(err error) {
 		id = "entry-loc-required"
 	}
 	f := Finding{Line: e.Line, Column: e.Column, Message: e.Msg}
-	for _, id := range append([]string{id}, decidesToo[id]...) {
+	for _, id := range append([]string{id}, equivalentRules[id]...) {
 		if rule := r.active(id, r.readKind); rule != nil {
 			r.report(rule, f)
 		}
@@ -142,7 +140,7 @@ func (r *run) broken(err error, in *input) {
 	if cause := errors.Unwrap(e); cause != nil {
 		f.Message += ": " + cause.Error()
 	}
-	if what := otherThing(in.head); what != "" && !r.parsed {
+	if what := describeNonXML(in.head); what != "" && !r.parsed {
 		f.Message = what
 	}
 	id := fatalRule(e)
@@ -157,8 +155,6 @@ func (r *run) broken(err error, in *input) {
 	}
 }
 
-// fatalRule returns the id of the rule that a document violates if it cannot be read to
-// its end.
 func fatalRule(e *resourcesync.DecodeError) string {
 	switch {
 	case e.Rule != "":
@@ -171,9 +167,9 @@ func fatalRule(e *resourcesync.DecodeError) string {
 	return "xml-well-formed"
 }
 
-// otherThing describes a file that is not XML, for messages. It returns "" if the
-// format is unknown.
-func otherThing(head []byte) string {
+// describeNonXML returns a message about a file that is not XML; "" if the format of the
+// file is unknown.
+func describeNonXML(head []byte) string {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	lower := bytes.ToLower(head)
 	has := func(prefixes ...string) bool {
@@ -197,8 +193,6 @@ func otherThing(head []byte) string {
 	return ""
 }
 
-// htmlPage describes an HTML page, for messages. It distinguishes pages that block
-// programs from other pages.
 func htmlPage(lower []byte) string {
 	if fetch.IsWall(lower) {
 		return "this is an HTML page that keeps programs out, not the document"

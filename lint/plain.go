@@ -54,16 +54,15 @@ func misnamed(l *weblink.Link) string {
 	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
 }
 
-// isMisnamed reports whether a link seems to be meant for a Capability List, but does
-// not have the relation RelSource. Such a link has a relation like "resource-sync" or
-// "CapabilityList", or leads to a file with the name of a Capability List, such as
-// caps.xml.
+// isMisnamed reports whether a link without the relation RelSource seems to be meant for a
+// Capability List: it has a relation like "resource-sync" or "CapabilityList", or leads to
+// a file with a name like caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
 	}
 	for _, rel := range l.Rels {
-		switch squeezed(rel) {
+		switch squeeze(rel) {
 		case "resourcesync", "capabilitylist", "resourcesynccapabilitylist":
 			return true
 		}
@@ -72,12 +71,11 @@ func isMisnamed(l *weblink.Link) bool {
 	if err != nil {
 		return false
 	}
-	name := squeezed(path.Base(u.Path))
+	name := squeeze(path.Base(u.Path))
 	return strings.Contains(name, "capabilitylist") || name == "caps.xml" || name == "capabilities.xml"
 }
 
-// squeezed returns s in lower case without word separators.
-func squeezed(s string) string {
+func squeeze(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }
 

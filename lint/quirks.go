@@ -7,12 +7,10 @@ import (
 	"instep/resourcesync"
 )
 
-// quirkRule returns the rule about a known deviation from the standard, or nil if there
-// is no such rule.
+// quirkRule returns nil if no rule is about the deviation.
 func quirkRule(q resourcesync.Quirk) *Rule { return book().byQuirk[q] }
 
-// quirkNumber returns the number of the known deviation that a rule is about, or 0 for
-// any other rule.
+// quirkNumber returns 0 if the rule is not about a known deviation.
 func quirkNumber(rule *Rule) int {
 	if rule.Family != "quirk" {
 		return 0
@@ -21,8 +19,8 @@ func quirkNumber(rule *Rule) int {
 	return n
 }
 
-// quirk checks for known deviations that the Decoder does not report, since they can be
-// seen only in several entries or if the kind of the document is known.
+// quirk checks for known deviations that the Decoder cannot report: they show only in
+// several entries, or only if the kind of the document is known.
 func quirk(r *run, rule *Rule) steps {
 	return quirks[quirkNumber(rule)].begin(r, rule)
 }
@@ -37,9 +35,9 @@ var quirks = map[int]check{
 	58: {entry: quirkFileURI},
 }
 
-// quirkNewestFirst reports changes in reverse order: more entries are before the time of
-// the previous entry than after it. Documents of the proposal of 2013 are not checked,
-// since reverse order is normal there.
+// quirkNewestFirst reports a document if the times of its changes decrease from one entry to
+// the next more often than they increase. In documents of the proposal of 2013 this order
+// is normal.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -88,6 +86,6 @@ func quirkResourceRepeated(r *run, rule *Rule) steps {
 // quirkFileURI reports URIs that name a file on the Source's own machine.
 func quirkFileURI(r *run, rule *Rule, e *entry) {
 	if len(e.Loc) > 5 && strings.EqualFold(e.Loc[:5], "file:") {
-		r.atEntry(rule, e, "loc %q is a file of the Source's own machine", e.Loc)
+		r.atEntry(rule, e, "loc %q names a file on the Source's own machine", e.Loc)
 	}
 }

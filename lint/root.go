@@ -19,9 +19,9 @@ func rootCapability(r *run, rule *Rule) {
 	}
 }
 
-// capabilityValue checks that the capability is right for the kind of the document. The
-// kind is known because of where the document was found, or because the value is right
-// except for upper and lower case.
+// capabilityValue checks that the capability is that of the kind of the document. The kind
+// is known because another document says so, or because the capability is only spelled
+// with wrong upper and lower case.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
 		return steps{entry: func(e *entry) { descriptionEntry(r, rule, e) }}
@@ -57,20 +57,19 @@ func descriptionEntry(r *run, rule *Rule, e *entry) {
 func archiveCapability(r *run, rule *Rule) steps {
 	return steps{
 		entry: func(e *entry) {
-			if want := nearArchive(e.Capability); want != "" && r.readKind == "capabilitylist" {
-				r.atEntry(rule, e, "capability %q is not %q", e.Capability, want)
+			if want := misspelledArchive(e.Capability); want != "" && r.readKind == "capabilitylist" {
+				r.atEntry(rule, e, "capability %q: expected %q", e.Capability, want)
 			}
 		},
 		end: func() {
-			if want := nearArchive(r.header.Capability); want != "" {
-				r.atRoot(rule, "capability %q is not %q", r.header.Capability, want)
+			if want := misspelledArchive(r.header.Capability); want != "" {
+				r.atRoot(rule, "capability %q: expected %q", r.header.Capability, want)
 			}
 		},
 	}
 }
 
-// nearArchive returns the capability of archives that c misspells, or "" if there is none.
-func nearArchive(c resourcesync.Capability) resourcesync.Capability {
+func misspelledArchive(c resourcesync.Capability) resourcesync.Capability {
 	if c == "" || c.Known() {
 		return ""
 	}
@@ -109,8 +108,6 @@ type namedTime struct {
 	value resourcesync.Datetime
 }
 
-// String returns the attribute with its value. If the attribute has no value, String
-// returns the name only.
 func (t namedTime) String() string {
 	if t.value.IsZero() {
 		return t.name
@@ -132,8 +129,8 @@ func rootTimeScope(r *run, rule *Rule) {
 	}
 }
 
-// rootTimeUndefined checks that the root has no attributes of time in a document for which
-// the standard defines no such attributes.
+// rootTimeUndefined checks that the root has no attribute that states a time, if the
+// standard defines no such attribute for this kind of document.
 func rootTimeUndefined(r *run, rule *Rule) {
 	for _, t := range timesOf(&r.header.Metadata) {
 		if r.rootHas(t) {
@@ -142,9 +139,8 @@ func rootTimeUndefined(r *run, rule *Rule) {
 	}
 }
 
-// noSuchIndex checks that there is no index of manifests (1.1 §11.2, §13.2), and no
-// index of Capability Lists, which do not need one (1.1 §9). Each of these rules is for
-// one kind of document.
+// noSuchIndex reports each document, because its rules are only about indexes of manifests
+// (1.1 §11.2, §13.2) and of Capability Lists (1.1 §9), which should not exist.
 func noSuchIndex(r *run, rule *Rule) {
 	r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
 }

@@ -14,10 +14,10 @@ import (
 // Rule is one requirement or recommendation of the standard.
 type Rule struct {
 	ID      string   `json:"id"`
-	Family  string   `json:"family"` // the family of the rule: rules of one family share a check, for several kinds of document
+	Family  string   `json:"family"` // the rules of one family are the same requirement for several kinds of document, with one check
 	Level   Level    `json:"level"`
 	Kinds   []string `json:"kinds"`   // the kinds of document that the rule applies to, such as "changelist-index"; AnyKind alone for all kinds
-	Version string   `json:"version"` // the edition that contains the rule; "both" for 1.0 and 1.1
+	Version string   `json:"version"` // the edition of the standard that contains the rule; "both" for 1.0 and 1.1
 	Section string   `json:"section"` // the sections of the standard with the rule, such as "1.1 §12.1; 1.0 §12.1"
 
 	Text string `json:"text"` // the requirement, as a sentence
@@ -28,9 +28,9 @@ type Rule struct {
 	// "behaviour" means more than these.
 	Checkable string `json:"checkable"`
 
-	Derived   bool     `json:"derived,omitempty"`   // the standard implies the rule without stating it
+	Derived   bool     `json:"derived,omitempty"`   // whether the standard implies the rule without stating it
 	Conflicts []string `json:"conflicts,omitempty"` // the rules of other editions that contradict this rule
-	Wins      string   `json:"wins,omitempty"`      // the edition that counts if rules contradict each other and no profile is given
+	Wins      string   `json:"wins,omitempty"`      // the edition whose rule is checked if Conflicts is not empty and no profile is given
 }
 
 // AnyKind in Rule.Kinds means all kinds of ResourceSync documents.

@@ -24,12 +24,12 @@ type run struct {
 	header resourcesync.Header
 	seen   resourcesync.Seen // which elements and attributes the Decoder found in the root element
 
-	early    []resourcesync.Note // the notes of the Decoder that are not assigned to an entry yet, or that came before the kind of the document was known
-	noted    map[string]bool     // the ids of the rules about which the Decoder sent a note for the root element
+	early    []resourcesync.Note // notes of the Decoder that become findings when the next entry or the kind of the document is known
+	noted    map[string]bool     // the ids of the rules in the Decoder's notes about the root element
 	readKind string              // the kind of document whose rules are applied to the entries
 	perEntry []func(*entry)
 	atEnd    []func()
-	entry    *entry // being read
+	entry    *entry // the entry that is being read
 	parsed   bool   // whether the root element could be read
 	stopped  bool   // whether the check ends after the root element
 	later    undecided
@@ -40,11 +40,9 @@ type entry struct {
 	resourcesync.Entry
 	column int      // the column of the entry's start tag
 	hasMD  bool     // whether the entry has an rs:md
-	noted  []string // the ids of the rules about which the Decoder sent a note for this entry
+	noted  []string // the ids of the rules in the Decoder's notes about this entry
 }
 
-// hasNote reports whether the Decoder sent a note for this entry about one of the given
-// rules.
 func (e *entry) hasNote(rules ...string) bool {
 	return slices.ContainsFunc(e.noted, func(rule string) bool { return slices.Contains(rules, rule) })
 }
@@ -70,7 +68,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // if there is no rs:md so far, one may come after the entries, which were not all read
+		if r.seen.Metadata { // without an rs:md the end is not checked, because the rs:md may follow the unread entries
 			r.end()
 		}
 	case err != nil:
@@ -82,8 +80,8 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	return r.finish(), nil
 }
 
-// decode reads and checks the whole document. If an error ends it early, it returns that
-// error.
+// decode reads and checks the document until the end, or until an error that prevents
+// further reading.
 func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
@@ -95,7 +93,7 @@ func (r *run) decode(in *input) error {
 			return err
 		}
 	}
-	r.settle(&header)
+	r.useHeader(&header)
 	if r.stopped {
 		return nil
 	}
@@ -155,15 +153,13 @@ func (r *run) lookAhead(in *input, header resourcesync.Header) (resourcesync.Hea
 	return header, in.err
 }
 
-// settle determines, from the header of the document, the kind of the document and the
-// edition whose rules are checked.
-func (r *run) settle(h *resourcesync.Header) {
+func (r *run) useHeader(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
 		r.profile = profileOf(h.Dialect)
 	}
 	if r.isForeign() && h.Dialect != resourcesync.DialectDLib {
-		r.otherRoot()
+		r.rejectRoot()
 		return
 	}
 	r.dropForeign()
@@ -172,9 +168,9 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot ends the check if the document has the root element of a dialect: one that
-// the Decoder accepts and the standard does not define.
-func (r *run) otherRoot() {
+// rejectRoot ends the check of a document whose root element the Decoder accepts, although
+// the standard does not define it.
+func (r *run) rejectRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
 	for _, n := range r.early {
@@ -230,7 +226,6 @@ func (r *run) kind() string {
 	return r.header.Kind()
 }
 
-// isExpected reports whether the caller expects a document with the given capability.
 func (r *run) isExpected(c resourcesync.Capability) bool {
 	is := func(kind string) bool { return strings.TrimSuffix(kind, "-index") == string(c) }
 	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
@@ -261,9 +256,9 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether a rule is checked. Rules that follow only indirectly from the
-// standard are checked if Checker.Derived is set. Otherwise only the rules of level Error
-// among them are checked: a relative URI or a length of "43 bytes" is wrong in any case.
+// wants reports whether a rule is checked. Unless Checker.Derived is set, derived rules are
+// checked only at level Error: a length of "43 bytes" is wrong, although the standard does
+// not say so.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false
@@ -271,8 +266,8 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report adds the rule and the document to a finding, and reports it. If the rule depends on
-// the edition, which is not known yet, it stores the finding until then.
+// report completes and reports a finding. If the finding depends on the edition and the
+// edition is not known yet, report stores the finding.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {

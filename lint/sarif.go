@@ -15,12 +15,12 @@ import (
 type SARIF struct {
 	w       io.Writer
 	version string
-	err     error // the first error of writing
+	err     error // the first error in writing the log
 	results int64
-	index   map[string]int // the index of each rule in the list of rules that have occurred
-	met     []string
+	index   map[string]int // maps the id of each rule in met to its index there
+	met     []string       // the ids of the rules of all findings so far
 	trouble []sarifNotification
-	more    int // number of failures above maxTroubles, which are not in the log
+	more    int // number of failures that the log omits, because it has maxTroubles already
 }
 
 // NewSARIF returns a writer for one log. version is the version of the program.
@@ -123,8 +123,8 @@ func (s *SARIF) Finding(f Finding) {
 	s.results++
 }
 
-// begin writes what comes before a result: the start of the log, or the comma after the
-// previous result. A log without results also needs the start.
+// begin writes the start of the log before the first result, and a comma before each other
+// result. A log without results needs the start, too.
 func (s *SARIF) begin() {
 	if s.results == 0 {
 		s.write(sarifOpening)
@@ -172,7 +172,7 @@ func (s *SARIF) Close(checked bool, exitCode int) error {
 }
 
 func ruleOf(id string) sarifRule {
-	r, _ := Lookup(id) // the rule always exists, since the findings of a Checker are about rules of the catalogue
+	r, _ := Lookup(id) // the rule exists, since a Checker has only rules of the catalogue
 	return sarifRule{
 		ID: id, ShortDescription: sarifText{r.Text}, Help: sarifText{r.Fix},
 		DefaultConfiguration: sarifConfiguration{sarifLevel(r.Level)},

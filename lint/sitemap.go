@@ -41,11 +41,11 @@ func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
 	}
-	told := false
+	reported := false
 	return steps{
 		entry: func(e *entry) {
-			if e.Foreign != "" && r.header.Root == resourcesync.SitemapIndex && !told {
-				told = true
+			if e.Foreign != "" && r.header.Root == resourcesync.SitemapIndex && !reported {
+				reported = true
 				r.atEntry(rule, e, "an entry of a Sitemap index has elements of another vocabulary")
 			}
 		},
@@ -71,7 +71,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 			return // another rule reports URIs that are invalid or relative
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
-			r.atEntry(rule, e, "%q is not below %s://%s%s, but the Sitemap may list only URLs below that", e.Loc, base.Scheme, base.Host, dir)
+			r.atEntry(rule, e, "%q is not below %s://%s%s, where all URLs of the Sitemap must be", e.Loc, base.Scheme, base.Host, dir)
 		}
 	}}
 }

@@ -12,9 +12,9 @@ import (
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
-		r.atEntry(rule, e, "datetime %s is before the root's from, %s", d, r.header.From)
+		r.atEntry(rule, e, "datetime %s is before the root's \"from\", %s", d, r.header.From)
 	case d.After(r.header.Until):
-		r.atEntry(rule, e, "datetime %s is after the root's until, %s", d, r.header.Until)
+		r.atEntry(rule, e, "datetime %s is after the root's \"until\", %s", d, r.header.Until)
 	}
 }
 
@@ -27,10 +27,10 @@ func datetimeEverywhere(r *run, rule *Rule) steps {
 	})
 }
 
-// entriesHave has the kinds of document whose entries may have times, for each of two
-// rules: entry-at-completed-scope is about the attributes "at" and "completed",
-// entry-from-until-scope about "from" and "until" (1.1 App. A Table 4, Archives §3 to §6).
-var entriesHave = map[string]map[string]bool{
+// kindsWithTimes has the kinds of document whose entries may have the attributes "at" and
+// "completed", or "from" and "until" (1.1 App. A Table 4, Archives §3 to §6). The keys are
+// the rules about these attributes.
+var kindsWithTimes = map[string]map[string]bool{
 	"entry-at-completed-scope": {
 		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
 		"resourcelist-archive": true, "resourcelist-archive-index": true,
@@ -43,13 +43,11 @@ var entriesHave = map[string]map[string]bool{
 	},
 }
 
-// entryTimeScope checks that entries have the attributes "at" and "completed", or "from" and
-// "until", only in documents of the kinds in entriesHave.
 func entryTimeScope(r *run, rule *Rule) steps {
-	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
+	if r.readKind == "" || kindsWithTimes[rule.ID][r.readKind] {
 		return steps{}
 	}
-	first := 0 // of timesOf
+	first := 0 // index in the result of timesOf
 	if rule.ID == "entry-from-until-scope" {
 		first = 2
 	}
@@ -63,15 +61,13 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	}}
 }
 
-// span is a period that an rs:md states, with the names of the attributes for its begin
-// and end.
+// span is a period that an rs:md states, with the names of the attributes that state its
+// begin and its end.
 type span struct {
 	beginName, endName string
 	begin, end         resourcesync.Datetime
 }
 
-// spanOf returns the period that m states: by the attributes "at" and "completed" of a
-// snapshot, and otherwise by "from" and "until".
 func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	if snapshot {
 		return span{"at", "completed", m.At, m.Completed}
@@ -117,9 +113,9 @@ func entryWithinRoot(r *run, rule *Rule, e *entry) {
 }
 
 // forwardOrder checks that entries are sorted by time, oldest first (1.1 §12.1, §12.2,
-// §13.1, §13.2). It ignores entries without a time, and incomplete dates that may be before
-// or after the previous time. After a finding it compares the next entry with the entry of
-// the finding.
+// §13.1, §13.2). It skips entries without a time, and dates without seconds that may be
+// before or after the previous time. After a finding, the next entry is compared with the
+// entry of the finding.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -150,8 +146,8 @@ func forwardOrder(r *run, rule *Rule) steps {
 	}}
 }
 
-// keys computes short hashes of the texts in one document. They have 16 bytes and a
-// random seed, so that nobody can write a document in which two texts have the same hash.
+// keys computes hashes of 16 bytes. The seeds are random, so that nobody can write a
+// document in which two texts have the same hash.
 type keys struct{ a, b maphash.Seed }
 
 type key [2]uint64

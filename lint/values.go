@@ -9,13 +9,12 @@ import (
 func datetimeIn10(r *run, rule *Rule, e *entry) {
 	in10 := r.profile == Profile10 || r.profile == ProfileArchives
 	if in10 && (!e.Datetime.IsZero() || e.hasNote("datetime-w3cdtf")) {
-		r.atEntry(rule, e, "datetime is an attribute of edition 1.1")
+		r.atEntry(rule, e, "the entry has a datetime, which only edition 1.1 defines")
 	}
 }
 
-// table3 checks that the root has no attributes that Table 3 of the standard allows only
-// in entries (1.1 §7). It checks only attributes that the Decoder reads in the root, since
-// the Decoder sends notes about all others.
+// table3 checks that the root has no attributes that Table 3 of the standard allows only in
+// entries (1.1 §7). The Decoder itself sends notes about unknown attributes.
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
@@ -56,7 +55,7 @@ func isPrivateName(s string) bool {
 // pathScope checks that the attribute "path", the path of a file in a package, occurs only
 // in manifests (1.1 §7).
 func pathScope(r *run, rule *Rule, e *entry) {
-	if r.readKind == "" || ofManifest(r.readKind) {
+	if r.readKind == "" || isManifest(r.readKind) {
 		return
 	}
 	if e.Path != "" {
@@ -73,7 +72,7 @@ func pathScope(r *run, rule *Rule, e *entry) {
 // unless they state the same length and digest (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // the hash of the length and the strongest digest that the entry states; zero if either is missing
+		bytes key // a hash of the stated length and digest; zero if the entry does not state both
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)
@@ -101,7 +100,7 @@ func pathUnique(r *run, rule *Rule) steps {
 // that list changes (1.1 §7).
 func changeScope(r *run, rule *Rule, e *entry) {
 	switch {
-	case r.readKind == "" || ofChanges(r.readKind):
+	case r.readKind == "" || listsChanges(r.readKind):
 	case rule.ID == "change-scope" && e.Change != "":
 		r.atEntry(rule, e, "the entry has change=%q, but the document does not list changes", e.Change)
 	case rule.ID == "datetime-scope" && !e.Datetime.IsZero():

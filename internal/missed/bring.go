@@ -16,17 +16,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Bringer fetches missed versions of resources and puts them into a store.
+// Bringer fetches versions of resources that the runs have skipped, and stores them.
 type Bringer struct {
 	Client *fetch.Client
-	Store  *versions.Store // where versions are stored; their field Path is the URI of the resource
-	// Held reports whether the bytes with this digest are the present state of a resource
-	// in the mirror.
+	Store  *versions.Store // the store of the fetched versions; Version.Path is the URI of the resource
+	// Held reports whether the mirror has the resource, with bytes that have this digest.
 	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	AllowOrigins []string // the origins from which versions may be fetched, in addition to the origin of the resource
-	// Stop is called before each version is fetched, with its length. If Stop returns an
-	// error, the calling method stores the versions that were fetched before and returns
-	// the error. Stop may be nil.
+	AllowOrigins []string // the origins other than that of the resource from which versions may be fetched
+	// Stop is called before a version is fetched, with the length of the version. If Stop
+	// returns an error, no more versions are fetched, the fetched ones are stored, and the
+	// Bringer returns the error. Stop may be nil.
 	Stop func(length int64) error
 }
 
@@ -35,7 +34,7 @@ type Report struct {
 	Fetched  int64 // the number of versions that were added to the store
 	Bytes    int64
 	Failed   int64
-	Failures []Failure // the first failures
+	Failures []Failure // the first 100 failures
 }
 
 // Failure is a version that could not be fetched, with the reason.
@@ -49,9 +48,9 @@ const (
 	batchSize   = 50 // the number of versions that are stored together
 )
 
-// Before fetches the versions of the changes that the Log has so far, except the last
-// change of each resource. It must be called before the position in the changes is
-// recorded, so that a run that is interrupted earlier reads the changes again.
+// Before fetches the versions of the changes in the Log, except the last change of each
+// resource. It must be called before the run records its position in the Change Lists. If
+// the run is interrupted before that, the next run reads the changes again.
 func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	n := l.n
 	err := b.bring(ctx, l, rep, func(of []change) []change { return of[:len(of)-1] })
@@ -61,9 +60,9 @@ func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	return err
 }
 
-// After fetches the remaining versions, after the present states have been fetched: the
-// versions of changes that were read since Before was called, and the last version of
-// each resource if the mirror does not have it.
+// After must be called when the mirror has fetched the present states. It fetches the versions
+// of the changes that were added to the Log after the call of Before, and the last version of
+// each resource unless the mirror has this version.
 func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	return b.bring(ctx, l, rep, func(of []change) []change {
 		for i := range of {
@@ -75,17 +74,17 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring fetches and stores versions. It passes the changes of each resource to choose, and
-// fetches the versions of the changes that choose returns.
-func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]change) []change) error {
-	run := &bringing{Bringer: b, rep: rep}
+// bring fetches and stores versions. selection returns the changes of a resource whose
+// versions are fetched.
+func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, selection func([]change) []change) error {
+	run := &batch{Bringer: b, rep: rep}
 	for of, err := range l.byResource() {
 		if err != nil {
 			return err
 		}
 		last := of[len(of)-1].Number
 		r := &resource{b: b}
-		for _, c := range choose(of) {
+		for _, c := range selection(of) {
 			if err := run.add(ctx, r, c, c.Number == last); err != nil {
 				return err
 			}
@@ -94,17 +93,17 @@ func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]
 	return run.flush(ctx)
 }
 
-// bringing collects versions until they are stored together.
-type bringing struct {
+// batch collects versions until they are stored together.
+type batch struct {
 	*Bringer
 	rep    *Report
 	states []versions.State
-	tries  []*attempt // one attempt for each version; nil for a deletion
+	tries  []*attempt // the request for each state; no request is sent for a deletion
 }
 
-// add adds the version of a change. It skips versions that are stored already, and the
-// last version of a resource if the mirror has it as the present state.
-func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) error {
+// add adds the version of a change. It skips a version that is stored already, and the last
+// version of a resource if the mirror has this version.
+func (r *batch) add(ctx context.Context, of *resource, c change, last bool) error {
 	v := versions.Version{Path: c.URI, Since: c.Since, Deleted: c.Deleted}
 	if !c.Deleted {
 		v.SHA256, v.Length, v.Type, v.Encoding = c.Digests.Get(resourcesync.SHA256), c.Length.Int64(), c.Type, c.Encoding
@@ -113,7 +112,7 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 			return nil
 		}
 	}
-	known, err := r.place(ctx, &v)
+	known, err := r.setUniqueTime(ctx, &v)
 	if errors.Is(err, errCrowded) {
 		r.fail(c.URI, err)
 		return nil
@@ -139,18 +138,16 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 	return r.flush(ctx)
 }
 
-// maxAtOnce is the maximum number of states of a resource that are stored for the same
-// datetime.
+// maxAtOnce is the largest number of stored states of a resource that have the same datetime
+// at the Source.
 const maxAtOnce = 100
 
-// errCrowded is the reason why further states with the same datetime are not fetched.
 var errCrowded = fmt.Errorf("more than %d changes of the resource have the same datetime", maxAtOnce)
 
-// place makes the time of a state different from the times of the stored states of the same
-// resource. As long as another state has the same time, it adds a microsecond, because a
-// Source with times in whole seconds may state several changes in one second. known
-// means that the state is already stored.
-func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, err error) {
+// setUniqueTime adds microseconds to the time of a state until no stored state of the resource
+// has the same time. A Source with times in whole seconds may list several changes in one
+// second. The result known is true if the state is stored already.
+func (r *batch) setUniqueTime(ctx context.Context, v *versions.Version) (known bool, err error) {
 	if n := len(r.states); n > 0 && r.states[n-1].Path == v.Path && !r.states[n-1].Since.Before(v.Since) {
 		if err := r.flush(ctx); err != nil {
 			return false, err
@@ -173,13 +170,13 @@ func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, 
 	return false, errCrowded
 }
 
-func (r *bringing) flush(ctx context.Context) error {
+func (r *batch) flush(ctx context.Context) error {
 	if len(r.states) == 0 {
 		return nil
 	}
 	lost, err := r.Store.Keep(ctx, r.states)
 	if err != nil {
-		return fmt.Errorf("keeping the versions fetched: %w", err)
+		return fmt.Errorf("storing the fetched versions: %w", err)
 	}
 	missing := map[string]bool{}
 	for i := range lost {
@@ -188,7 +185,7 @@ func (r *bringing) flush(ctx context.Context) error {
 	for i, a := range r.tries {
 		switch v := &r.states[i].Version; {
 		case missing[v.Place()]:
-			r.fail(v.Path, a.why())
+			r.fail(v.Path, a.reason())
 		case !v.Deleted:
 			r.rep.Fetched++
 			r.rep.Bytes += v.Length
@@ -198,17 +195,17 @@ func (r *bringing) flush(ctx context.Context) error {
 	return nil
 }
 
-func (r *bringing) fail(uri string, err error) {
+func (r *batch) fail(uri string, err error) {
 	if r.rep.Failed++; len(r.rep.Failures) < maxFailures {
 		r.rep.Failures = append(r.rep.Failures, Failure{uri, err})
 	}
 }
 
-// resource has the data that are requested only once for all versions of a resource.
+// resource has what is requested once for all versions of a resource: the TimeMap.
 type resource struct {
 	b     *Bringer
 	asked bool
-	list  []memento.Memento // the Mementos in the TimeMap of the resource, if it was requested
+	list  []memento.Memento // the Mementos in the TimeMap; empty unless the TimeMap was requested
 	err   error             // the reason why the TimeMap cannot be used, or nil
 }
 
@@ -219,24 +216,23 @@ type attempt struct {
 	failed error
 }
 
-// why returns the reason why the version was not stored: an error, or bytes that differ
-// from the entry of the version.
-func (a *attempt) why() error {
+// reason returns the reason why the version was not stored: an error of the request, or other
+// bytes than those in the entry of the version.
+func (a *attempt) reason() error {
 	if a.failed != nil {
 		return a.failed
 	}
-	return fmt.Errorf("the version of %s at %s has other bytes than its entry states", a.change.Since.Format(time.RFC3339), a.from)
+	return fmt.Errorf("the version of %s at %s has other bytes than the entry in the Change List states", a.change.Since.Format(time.RFC3339), a.from)
 }
 
-// open requests the version. For every error of the server it returns fs.ErrNotExist,
-// so that the Store skips the version. It returns another error only if the run is
-// interrupted.
+// open requests the version. An error of the request becomes fs.ErrNotExist, so that the Store
+// skips the version. Other errors mean that the run is interrupted.
 func (a *attempt) open(ctx context.Context) (io.ReadCloser, error) {
 	body, err := a.request(ctx)
 	if err != nil {
 		return nil, a.lose(ctx, err)
 	}
-	return &losing{body, func(err error) error { return a.lose(ctx, err) }}, nil
+	return &losingBody{body, func(err error) error { return a.lose(ctx, err) }}, nil
 }
 
 func (a *attempt) lose(ctx context.Context, err error) error {
@@ -247,14 +243,13 @@ func (a *attempt) lose(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 }
 
-// losing is a reader of a body that treats an error while reading in the same way as an
-// error of the server.
-type losing struct {
+// losingBody treats an error while reading the body like an error of the request.
+type losingBody struct {
 	io.ReadCloser
 	lose func(error) error
 }
 
-func (l *losing) Read(p []byte) (int, error) {
+func (l *losingBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		err = l.lose(err)
@@ -262,15 +257,15 @@ func (l *losing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// request fetches the version with the help of the links in its entry: the Memento
-// itself, or the TimeMap or TimeGate of the resource.
+// request prefers the link to the version itself (Memento). Otherwise it uses the TimeMap of
+// the resource, or else the TimeGate.
 func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
 	switch c := &a.change; {
 	case c.Memento != "":
 		a.from = c.Memento
 	case c.TimeMap != "":
-		uri, err := a.of.listed(ctx, c)
+		uri, err := a.of.findInTimeMap(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +273,7 @@ func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	default:
 		a.from, req.Datetime = c.TimeGate, c.Since
 	}
-	if err := a.of.b.allowed(a.change.URI, a.from); err != nil {
+	if err := a.of.b.checkOrigin(a.change.URI, a.from); err != nil {
 		return nil, err
 	}
 	req.URL = a.from
@@ -289,9 +284,9 @@ func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// listed finds the version of a change in the TimeMap of its resource, and returns its
-// URI. It takes the last version that is not later than the change.
-func (r *resource) listed(ctx context.Context, c *change) (string, error) {
+// findInTimeMap returns the URI of the version that a change has made: the last version in the
+// TimeMap that is not later than the change.
+func (r *resource) findInTimeMap(ctx context.Context, c *change) (string, error) {
 	if !r.asked {
 		r.asked = true
 		r.list, r.err = r.b.timeMap(ctx, c)
@@ -312,7 +307,7 @@ func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 }
 
 func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, error) {
-	if err := b.allowed(c.URI, c.TimeMap); err != nil {
+	if err := b.checkOrigin(c.URI, c.TimeMap); err != nil {
 		return nil, err
 	}
 	resp, err := b.Client.Get(ctx, fetch.Request{URL: c.TimeMap, Accept: memento.TimeMapType, MaxBytes: memento.MaxTimeMap})
@@ -327,9 +322,9 @@ func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, er
 	return list, err
 }
 
-// allowed returns an error if the URL of a version has another origin than the
-// resource, and the user has not allowed this origin.
-func (b *Bringer) allowed(resource, at string) error {
+// checkOrigin returns an error if a version has another origin than the resource, and the user
+// has not allowed this origin.
+func (b *Bringer) checkOrigin(resource, at string) error {
 	own, err := fetch.ParseReference(resource)
 	if err != nil {
 		return err

@@ -1,9 +1,8 @@
-// Package missed fetches the states that resources had between two runs of a
-// Destination. The runs themselves skip these states, since they fetch only the last
-// state of a resource (1.1 §14.6). A Log collects the changes as they are read. A
-// Bringer fetches the version of each change by the links of its entry, "memento",
-// "timemap" or "timegate", and puts it into a versions.Store. The entry has the SHA-256
-// of the version, and other bytes are not stored.
+// Package missed fetches the states that resources had between two runs of a Destination
+// (1.1 §14.6). The runs themselves skip these states, since they fetch only the last state
+// of a resource. A Log collects the changes that a run reads. A Bringer follows the links of
+// each change, "memento", "timemap" or "timegate", to a version of the resource. It stores
+// the version in a versions.Store if the bytes have the SHA-256 that the change states.
 package missed
 
 import (
@@ -21,14 +20,14 @@ import (
 type Log struct {
 	changes *spool.Sorter[change]
 	n       int64
-	brought int64 // number of changes, from the first on, that Bringer.Before has handled
+	brought int64 // number of changes at the last call of Bringer.Before
 	failed  error
 }
 
 type change struct {
 	URI     string
-	Number  int64     // the position of the change in the order of reading
-	Since   time.Time // the time at which the state after the change began, according to the Source
+	Number  int64     // the number of changes that were added to the Log before this one
+	Since   time.Time // the time of the change, according to the Source
 	Deleted bool
 
 	Digests  resourcesync.Digests
@@ -36,11 +35,11 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // the URIs of the links with the relations memento, timemap and timegate; "" if there is no such link
+	Memento, TimeMap, TimeGate string // the targets of the links rel="memento", "timemap" and "timegate"; "" if there is no such link
 }
 
-// NewLog returns an empty Log. It keeps only a few changes in memory, and writes the others
-// to temporary files in dir; "" means the directory of the system.
+// NewLog returns an empty Log, which writes all but a few changes to temporary files in dir;
+// "" means the directory of the system for temporary files.
 func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)} }
 
 // Close removes the temporary files of the Log.
@@ -71,7 +70,7 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// setLinks stores the URIs of the links to versions in c, the first one of each relation.
+// setLinks uses the first link of each relation.
 func (c *change) setLinks(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string
@@ -119,8 +118,7 @@ func (l *Log) byResource() iter.Seq2[[]change, error] {
 	}
 }
 
-// maxChanges is the largest number of changes of one resource that are held in memory.
+// maxChanges is the largest number of changes of a resource that are in memory at a time.
 const maxChanges = 10_000
 
-// errUnproved is the reason why a version without a SHA-256 or a length is not fetched.
 var errUnproved = errors.New("the entry of the version has no sha-256 or no length, so its bytes cannot be verified")

@@ -12,16 +12,14 @@ import (
 	"instep/internal/versions"
 )
 
-// Store contains the versions that were fetched for a mirror, by the URIs of their
-// resources. It is separate from the history of the mirror, which contains earlier
-// states of its own files.
+// Store contains the versions that a Bringer has fetched for a mirror. The history of the
+// mirror is separate: it contains earlier states of the files of the mirror.
 type Store struct {
 	*versions.Store
 	bytes *blob.Dir
 }
 
-// bytesDir is the directory for the bytes of versions. It is in the state directory of
-// the mirror.
+// bytesDir is a directory in the state directory of the mirror.
 const bytesDir = "content/versions"
 
 // Open opens the store of versions in the state directory of a mirror. It creates the
@@ -29,7 +27,7 @@ const bytesDir = "content/versions"
 func Open(ctx context.Context, state string) (*Store, error) {
 	name := filepath.Join(state, filepath.FromSlash(bytesDir))
 	if err := os.MkdirAll(name, 0o700); err != nil { //nolint:forbidigo // the state directory is the user's choice
-		return nil, fmt.Errorf("making the directory for versions: %w", err)
+		return nil, fmt.Errorf("making the directory of versions: %w", err)
 	}
 	dir, err := blob.OpenDir(name, blob.DirOptions{})
 	if err == nil {

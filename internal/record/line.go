@@ -17,13 +17,12 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxLine is the length of the longest accepted line, in bytes.
+// MaxLine is the largest length of a line in bytes.
 const MaxLine = 64 << 10
 
-// line is the JSON object that a line contains.
 type line struct {
 	URI  string `json:"uri"`
-	Path string `json:"path"` // path of a file below the published directory, which may be stated instead of the URI
+	Path string `json:"path"` // path of a file below the published directory, instead of a URI
 
 	Change  resourcesync.Change   `json:"change"`
 	LastMod resourcesync.Datetime `json:"lastmod"`
@@ -34,7 +33,6 @@ type line struct {
 
 var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 
-// lines reads lines. It skips the rest of a line that is too long.
 type lines struct {
 	r *bufio.Reader
 	n int // number of the line that was read last
@@ -42,9 +40,8 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
-// next returns the next line that is not empty, or io.EOF after the last line. The text is
-// valid only until the following call. After errTooLong, the caller can continue with the
-// next line.
+// next returns the next line that is not empty, or io.EOF. The text is valid until the
+// following call. After errTooLong, the following call returns the line after the long one.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -55,7 +52,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // an error after the text is returned by the following call
+			return text, nil // the following call returns an error that occurred after the text
 		}
 		if err != nil {
 			return nil, err
@@ -67,17 +64,16 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // if the input has ended or failed, the following call of next returns that error
+			return errTooLong // the following call of next returns any other error
 		}
 	}
 }
 
-// replacement is the character by which encoding/json replaces invalid UTF-8 and the half
-// of a surrogate pair.
+// encoding/json writes replacement for invalid UTF-8 and for half of a surrogate pair.
 const replacement = "\ufffd"
 
-// checkUnaltered returns an error if the JSON decoder has altered the URI or the path,
-// which would then name another resource.
+// checkUnaltered returns an error if the JSON decoder has altered the URI or the path, since
+// the line would then name another resource.
 func (l *line) checkUnaltered(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("expected UTF-8: a line cannot name a file whose name is not UTF-8; only a scan finds such a file")
@@ -89,8 +85,9 @@ func (l *line) checkUnaltered(text []byte) error {
 	return nil
 }
 
-// parse returns the change that a line describes. If the line names a file, parse reads the
-// file. The function release frees the bytes that are stored for the change.
+// parse returns the change that a line describes, and reads the file if the line names one.
+// The caller must call release to free the bytes that are stored for the change, unless
+// release is nil.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -99,11 +96,11 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 		te, ok := errors.AsType[*json.UnmarshalTypeError](err)
 		switch {
 		case ok && te.Field != "":
-			return ch, nil, fmt.Errorf("%s: expected another type of value than %s", te.Field, te.Value)
+			return ch, nil, fmt.Errorf("%s: found a JSON %s, expected a value of another type", te.Field, te.Value)
 		case ok:
-			return ch, nil, fmt.Errorf("expected a JSON object with uri or path, found %s", te.Value)
+			return ch, nil, fmt.Errorf("expected a JSON object with \"uri\" or \"path\", found %s", te.Value)
 		}
-		return ch, nil, fmt.Errorf("expected a JSON object with uri or path: %w", err)
+		return ch, nil, fmt.Errorf("expected a JSON object with \"uri\" or \"path\": %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return ch, nil, errors.New("expected one JSON object in each line, found more after the object")
@@ -118,17 +115,16 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	}
 	switch {
 	case (l.URI == "") == (l.Path == ""):
-		return ch, nil, errors.New("expected either uri or path")
+		return ch, nil, errors.New("expected either \"uri\" or \"path\"")
 	case l.Path != "":
 		return r.fromFile(ctx, &l)
 	}
-	return r.described(ctx, &l)
+	return r.fromURI(ctx, &l)
 }
 
-// described returns the change of a resource that the line describes by its URI, without
-// reading it. A deletion may be sent before the file is removed, and also for a file that
-// was never recorded.
-func (r *Recorder) described(ctx context.Context, l *line) (catalog.Change, func(), error) {
+// fromURI returns the change of a resource that the line names by its URI. It accepts the
+// deletion of a resource that was never recorded, or whose file still exists.
+func (r *Recorder) fromURI(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
 	if l.Length != nil {
@@ -148,7 +144,7 @@ func (r *Recorder) described(ctx context.Context, l *line) (catalog.Change, func
 	return ch, release, err
 }
 
-// fromFile reads a file in the published directory, and returns the change of this file.
+// fromFile returns the change of a file in the published directory, which it reads.
 func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {
@@ -156,7 +152,7 @@ func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(
 	}
 	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri, Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
-		return gone, nil, errors.New("expected only path and change, because the other facts are read from the file")
+		return gone, nil, errors.New("expected only \"path\" and \"change\", because everything else is read from the file")
 	}
 	if l.Change == resourcesync.Deleted {
 		return gone, nil, nil

@@ -1,5 +1,5 @@
-// Package record receives the changes that applications send as JSON Lines, from a reader
-// or over a socket. It records the changes in a set and publishes them soon after.
+// Package record receives changes that applications send as JSON Lines, through a reader or
+// over a socket. It records the changes in a set and publishes them soon after.
 //
 // A Recorder records lines in batches, one transaction for each batch, and answers a line
 // when its change is durable. [Recorder.Read] receives the lines of one reader,
@@ -25,7 +25,7 @@ const (
 	// stopTime is how long a Recorder may still record and publish accepted lines
 	// after its context has ended.
 	stopTime    = 4 * time.Second
-	maxAttempts = 3 // how often Recorder tries to record a batch, since a scan may record changes at the same time
+	maxAttempts = 3 // the number of attempts to record a batch while a scan records changes, too
 )
 
 // Session is the part of publish.Session that a Recorder needs.
@@ -45,8 +45,7 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // time from one publication to the next
 	Now     func() time.Time
-	// Published is called after each publication, and also after a failed attempt, which
-	// will be repeated.
+	// Published is called after each attempt to publish. A failed attempt will be repeated.
 	Published func(publish.Report, error)
 	// Answered is called with each answer, never concurrently. It may be nil.
 	Answered func(Answer)
@@ -61,24 +60,22 @@ type Answer struct {
 	Line   int    `json:"line"` // number of the line, counted from 1
 	OK     bool   `json:"ok"`
 	URI    string `json:"uri,omitempty"`
-	Change string `json:"change,omitempty"` // created, updated or deleted; unchanged if nothing was recorded
+	Change string `json:"change,omitempty"` // "created", "updated" or "deleted"; "unchanged" if nothing was recorded
 	Error  string `json:"error,omitempty"`
 }
 
-// request is a line that was read, and parsed as far as possible.
 type request struct {
 	line    int
-	change  catalog.Change // the change that the line describes; the recorded state decides later whether it is created or updated
-	wrong   error
-	release func()        // the function that frees the bytes stored for the change; may be nil
-	answers chan<- Answer // the channel for the answer; its buffer is so large that sending never blocks
+	change  catalog.Change // the change that the line describes; kindOfChange sets its kind later
+	wrong   error          // the error in the line, or nil
+	release func()         // frees the bytes stored for the change; may be nil
+	answers chan<- Answer  // the buffer of the channel is large enough for all answers
 }
 
-// drop frees the bytes stored for a request.
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // request a publication, which removes the bytes if the change was not recorded
+		r.fresh.Store(true) // a publication removes stored bytes of which no change was recorded
 	}
 }
 
@@ -96,9 +93,9 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	q.answers <- a
 }
 
-// Run records and publishes the lines that the function intake reads. It returns when
-// intake has returned and everything is recorded and published. When ctx is done, intake
-// must return, and recording and publishing have four more seconds. Run returns the error
+// Run records and publishes the lines that intake reads with Read or Serve. It returns when
+// intake has returned and all changes are published. When ctx is done, intake must return,
+// and Run spends at most four more seconds on recording and publishing. Run returns the error
 // of intake, or the error that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
@@ -124,7 +121,7 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // the error of intake is only a consequence of its cancelled context
+		intakeErr = nil // intake failed because record cancelled its context
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }
@@ -147,7 +144,6 @@ func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// publishEvery publishes recorded changes at intervals, until recording has ended.
 func (r *Recorder) publishEvery(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
@@ -170,11 +166,11 @@ func (r *Recorder) publish(ctx context.Context) error {
 	return err
 }
 
-// record records the requests in the queue until intake has ended and the queue is empty.
-// If recording fails, it calls refuse, which ends intake, and answers all further requests
-// with the error.
+// record records the requests in the queue until intake has ended and the queue is empty. If
+// recording fails, record calls refuse, which cancels intake, and answers all remaining
+// requests with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
-	var next *request // a second change of a resource in the current batch, which has to wait for the next batch
+	var next *request // a request for the next batch, because its resource has a change in the current one
 	for {
 		var batch []request
 		batch, next = r.gather(next, ended)
@@ -193,9 +189,9 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request, and returns it in a batch with the other requests in the
-// queue. All changes of a batch have the same time, so a batch has only one change of each
-// resource. A second change of a resource ends the batch, and is returned separately.
+// gather waits for a request and returns a batch with all requests in the queue. The changes of
+// a batch are recorded with the same time, so a second change of a resource ends the batch
+// and is returned as next.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -237,8 +233,8 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. It looks up the recorded state again,
-// and records again, if a scan has recorded other changes meanwhile.
+// recordBatch records a batch and answers its lines. It tries again if a scan has recorded
+// changes of the same resources in the meantime.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
@@ -267,8 +263,8 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch, and returns for each request the kind of the change, such as
-// created.
+// tryBatch records a batch. kinds has the kind of the change of each request, such as
+// "created", or "unchanged".
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -303,9 +299,8 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 	return kinds, nil
 }
 
-// kindOfChange returns the kind of a change by comparison with the recorded state, or "" if
-// nothing changes. Therefore a line that is sent again, for example because its answer was
-// lost, has no effect.
+// kindOfChange compares a change with the recorded state. It returns "" if nothing changes, so
+// that an application can send a line again if the answer was lost.
 func kindOfChange(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
 	switch {
 	case change.Change == resourcesync.Deleted && !known.Member:
@@ -320,8 +315,7 @@ func kindOfChange(known *catalog.Resource, change *catalog.Change) resourcesync.
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether the stated length and digests equal the recorded ones. Without
-// a stated digest it returns false.
+// sameBytes returns false if a line states no digest.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	maxUnanswered = 1000             // largest number of lines of one connection that have no answer yet
-	connections   = 64               // number of connections that are served at a time; others wait
-	writeTimeout  = 30 * time.Second // time within which a client has to receive an answer
-	lastAnswers   = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
+	maxUnanswered = 1000             // largest number of unanswered lines of one connection
+	connections   = 64               // largest number of connections at a time; further clients wait
+	writeTimeout  = 30 * time.Second // limit on the time to send an answer
+	lastAnswers   = 2 * time.Second  // limit on the time to send the last answers after ctx is done
 )
 
-// Read reads lines until the input ends or ctx is done, and passes the answer to each line
-// to the function told, in the order of the lines. It can be the intake of Run. When ctx is
-// done, Read returns even if it is waiting for input.
-func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
+// Read reads lines until the input ends or ctx is done. It calls answered for each line, in
+// the order of the lines. It can be the intake of Run. When ctx is done, Read returns even if
+// it is waiting for input.
+func (r *Recorder) Read(ctx context.Context, from io.Reader, answered func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
-		told(a)
+		answered(a)
 		return nil
 	})
 	if ctx.Err() != nil {
@@ -90,23 +90,23 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines, and calls send with the answer to each line, in order, until every
-// line is answered. The parameter last says that no other answer is waiting at the moment.
-// If send returns an error or ctx is done, converse stops reading.
+// converse reads lines and calls send with the answer to each line, in order, until all lines
+// are answered. The parameter last is true if no other answer is ready to be sent. converse
+// stops reading if send returns an error or ctx is done.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, send func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	in := make(chan request)
+	requests := make(chan request)
 	answers := make(chan Answer, maxUnanswered)
-	var readErr error // the error of reading lines; valid only after the channel in is closed
+	var readErr error // set before the channel of requests is closed
 	go func() {
-		defer close(in)
-		readErr = r.readRequests(ctx, from, in, answers)
+		defer close(requests)
+		readErr = r.readRequests(ctx, from, requests, answers)
 	}()
-	var held []request // at most one request, which waits for the queue to have room
+	var held []request // the request that was read last, if the queue is full
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
-		source, queue, first := in, chan<- request(nil), request{}
+		source, queue, first := requests, chan<- request(nil), request{}
 		if len(held) > 0 {
 			queue, first = r.queue, held[0]
 		}

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// clock simulates a wrong clock of a Source. The documents are published with correct
-// times, which are replaced by wrong ones when the documents are served. Events that
-// happen while the clock is wrong keep their wrong time when the clock is right again.
+// clock simulates a wrong clock of a Source. Documents are published with correct times,
+// which are replaced by wrong ones when the documents are served. Events that happen while
+// the clock is wrong keep their wrong times when the clock is right again.
 type clock struct {
-	mu    sync.Mutex // protects the fields below
-	turns []turn     // sorted by since
+	mu    sync.Mutex // guards the field below
+	turns []turn     // oldest first
 }
 
-// turn is a time at which the simulated clock is set, correctly or wrongly.
+// turn records that the simulated clock was set.
 type turn struct {
 	since time.Time
 	shift shift
 }
 
-// shift is how far a clock is ahead of the correct time. It is not a time.Duration,
-// which cannot exceed 292 years.
+// shift is how far a clock is ahead. A time.Duration cannot exceed 292 years.
 type shift struct {
 	years int
 	by    time.Duration
@@ -58,8 +57,8 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// shownAt returns the time that the clock showed at a past time. At the exact time at which
-// the clock was set, it still showed the time before the setting.
+// shownAt returns the time that the clock showed at t. An event at the very time when the
+// clock was set counts as earlier than the setting.
 func (k *clock) shownAt(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,8 +70,8 @@ func (k *clock) shownAt(t time.Time) time.Time {
 	return t
 }
 
-// rewrite returns the switch that replaces the correct times in documents and packages
-// by those of the wrong clock.
+// rewrite returns the switch that replaces the correct times by those of the wrong clock, in
+// documents and in packages.
 func (k *clock) rewrite() *Switch {
 	said := func(s string) string {
 		t, err := time.Parse(time.RFC3339Nano, s)
@@ -81,12 +80,12 @@ func (k *clock) rewrite() *Switch {
 		}
 		return k.shownAt(t).Format(time.RFC3339Nano)
 	}
-	sw := inPackages("clock", "", func(d *document) { d.times(said) }, nil)
+	sw := inPackages("clock", "", func(d *document) { d.replaceTimes(said) }, nil)
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // times in manifests have been replaced already
-			d.times(said)
+		if !strings.HasSuffix(d.kind, "-manifest") { // the function packages has replaced the times in manifests
+			d.replaceTimes(said)
 		}
 	}
 	return sw
@@ -104,5 +103,5 @@ var clockFaults = []*Switch{
 	wrongClock("clock-hour-ahead", "an hour ahead", shift{by: time.Hour}),
 	wrongClock("clock-year-ahead", "a year ahead", shift{years: 1}),
 	wrongClock("clock-9999", "7,973 years ahead", shift{years: 7973}),
-	allAnswers("no-date", "CHG-05", "answers have no Date", func(_ *call, a *answer) { a.header["Date"] = nil }),
+	allAnswers("no-date", "CHG-05", "responses have no Date", func(_ *call, a *answer) { a.header["Date"] = nil }),
 }

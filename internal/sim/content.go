@@ -19,20 +19,18 @@ func mix(x uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15
 
-// keyOf returns the random number from which the content of a version of a resource is
-// generated.
+// keyOf returns the number from which the content of a version is generated.
 func keyOf(seed uint64, id, version uint32) uint64 {
 	return mix(mix(seed+golden) ^ (uint64(id)<<32 | uint64(version)))
 }
 
-// content generates the bytes of a resource version on demand, so that none are stored.
+// content generates the bytes of a version when they are read, so that none are stored.
 type content struct {
 	key  uint64
 	size int64
 }
 
-// word returns the 8 bytes that begin at byte 8n of the content. They are lower-case
-// letters, which people can read.
+// word returns the 8 bytes at offset 8n of the content, which are lower-case letters.
 func (c content) word(n int64) uint64 {
 	const sixteen, a = 0x0f0f0f0f0f0f0f0f, 0x6161616161616161
 	return mix(c.key+uint64(n)*golden)&sixteen + a
@@ -90,19 +88,18 @@ type SizeKind string
 // Values of SizeKind.
 const (
 	Fixed     SizeKind = "fixed"     // always Low bytes
-	Uniform   SizeKind = "uniform"   // the sizes are between Low and High bytes, uniformly distributed
-	LogNormal SizeKind = "lognormal" // the sizes have a lognormal distribution with a median of Low bytes and the standard deviation Sigma of the logarithm
+	Uniform   SizeKind = "uniform"   // uniformly distributed between Low and High bytes
+	LogNormal SizeKind = "lognormal" // lognormally distributed: Low is the median in bytes, and Sigma the standard deviation of the logarithm
 )
 
-// Size is the distribution of the sizes of resources. Each version of a resource has a
-// size of its own.
+// Size is the distribution of the sizes of versions. Two versions of a resource may have
+// different sizes.
 type Size struct {
 	Kind      SizeKind
 	Low, High int64
-	Sigma     float64 // 0 is 1
+	Sigma     float64 // 0 means 1
 }
 
-// These are the limits of the fields of a Size.
 const (
 	minSize  = 1
 	maxSize  = 1 << 30
@@ -116,7 +113,7 @@ func (s Size) check() error {
 	case s.Low < minSize || s.Low > maxSize:
 		return fmt.Errorf("size: expected %d to %d bytes, found %d", minSize, maxSize, s.Low)
 	case s.Kind == Uniform && (s.High < s.Low || s.High > maxSize):
-		return fmt.Errorf("size: expected the largest to be %d to %d bytes, found %d", s.Low, maxSize, s.High)
+		return fmt.Errorf("size: expected a largest size of %d to %d bytes, found %d", s.Low, maxSize, s.High)
 	case s.Sigma < 0 || s.Sigma > maxSigma:
 		return fmt.Errorf("size: expected a sigma of 0 to %d, found %g", maxSigma, s.Sigma)
 	}
@@ -138,5 +135,5 @@ func (s Size) of(key uint64) int64 {
 	return s.Low
 }
 
-// unit turns a random number into a floating-point number greater than 0 and at most 1.
+// unit maps a random number to a number greater than 0 and at most 1.
 func unit(x uint64) float64 { return (float64(x>>11) + 1) / (1 << 53) }

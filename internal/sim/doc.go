@@ -4,10 +4,10 @@
 // Destination can use it.
 //
 // A [Model] has the resources and their history. It stores no bytes: the content is
-// generated from the seed, the resource and its version, so that a million resources take
-// some dozen bytes each. A [Truth] is the state of the model at a moment. A [Source]
-// publishes a Model and serves it; the [Switch] values select its faults.
+// generated from the seed, the resource and its version, so that each resource takes only
+// some dozen bytes of memory. A [Truth] is the state of the Model at a moment. A [Source]
+// publishes a Model and serves it; [Switch] values select its quirks and faults.
 //
-// The same seed gives the same resources, the same changes and, with the same
-// calls, the same documents.
+// The same seed gives the same resources and changes, and the same calls then give the same
+// documents.
 package sim

@@ -12,13 +12,13 @@ import (
 	"instep/resourcesync"
 )
 
-// document is a published document that switches change before it is sent. Its names
-// and values are exactly those that will be sent, whether or not they are valid.
+// document is a published document that switches change before it is sent. Unlike a
+// resourcesync.Header, it can have invalid names and values.
 type document struct {
-	kind     string // the kind of the document, as Header.Kind of package resourcesync returns it
+	kind     string // the kind of the document: see resourcesync.Header.Kind
 	charset  string
 	before   string // the text between the XML declaration and the root element
-	prefix   string // the prefix that is bound to the Sitemap namespace
+	prefix   string // the prefix of the Sitemap namespace
 	root     string
 	rs       string // namespace of ResourceSync
 	attrs    []attr // the attributes of the root element
@@ -39,8 +39,8 @@ type node struct {
 
 type entry []node
 
-// happened is the name of a node that is used only internally and never written. Its
-// value is the time of a change as it was published.
+// happened is the name of a node that is never written. Its text is the published time of a
+// change, which a switch may remove from other nodes.
 const happened = ""
 
 func (e entry) happened() string {
@@ -55,7 +55,7 @@ const (
 	rsNamespace      = "http://www.openarchives.org/rs/terms/"
 )
 
-// parseDocument reads a document that we published.
+// parseDocument accepts only the documents that package source publishes.
 func parseDocument(r io.Reader) (*document, error) {
 	dec := resourcesync.NewDecoder(r)
 	h, err := dec.Header()
@@ -153,7 +153,7 @@ func (n *node) set(name, value string) {
 	n.attrs = append(n.attrs, attr{name, value})
 }
 
-// change replaces the value of an attribute, if the node has it.
+// change does nothing if the node does not have the attribute.
 func (n *node) change(name string, to func(string) string) {
 	if v := n.get(name); v != "" {
 		n.set(name, to(v))
@@ -200,7 +200,6 @@ func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.ki
 
 func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
 
-// allMD returns the nodes rs:md of the root and of all entries.
 func (d *document) allMD() (all []*node) {
 	if n := d.md(); n != nil {
 		all = append(all, n)
@@ -235,8 +234,8 @@ func (d *document) links(to func(*node)) {
 	}
 }
 
-// add appends an entry with an rs:md. The attributes of the rs:md are given as
-// alternating names and values.
+// add appends an entry. attrs are alternating names and values of the attributes of its
+// rs:md.
 func (d *document) add(loc string, attrs ...string) {
 	e := entry{{name: "loc", text: loc}}
 	if len(attrs) > 0 {
@@ -252,8 +251,7 @@ func (d *document) add(loc string, attrs ...string) {
 // timeAttrs are the names of the attributes of rs:md that contain a time.
 var timeAttrs = []string{"at", "completed", "from", "until", "datetime"}
 
-// times replaces each time in the document by the result of a function.
-func (d *document) times(to func(string) string) {
+func (d *document) replaceTimes(to func(string) string) {
 	for _, n := range d.allMD() {
 		for _, name := range timeAttrs {
 			n.change(name, to)

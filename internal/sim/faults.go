@@ -14,12 +14,10 @@ import (
 	"instep/resourcesync"
 )
 
-// faults are the simulated failures of Sources, and the attacks that a malicious Source
-// can make.
+// faults are failures of Sources, and attacks by malicious Sources.
 var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
-// someAnswers returns a fault that affects one response in twenty, unless another share
-// is chosen.
+// someAnswers returns a fault that affects one response in twenty by default.
 func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.05, answer: change}
 }
@@ -32,14 +30,12 @@ func allDocuments(name, rows, says string, change func(*call, *document)) *Switc
 	return withRows(rows, inDocuments(name, says, change))
 }
 
-// someDocuments returns a fault that affects one response with a document in five,
-// unless another share is chosen.
+// someDocuments returns a fault that affects one document in five by default.
 func someDocuments(name, rows, says string, change func(*call, []byte) []byte) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.2, raw: change}
 }
 
-// someEntries returns a fault that affects the entries of one resource in twenty,
-// unless another share is chosen.
+// someEntries returns a fault that affects the entries of one resource in twenty by default.
 func someEntries(name, rows, says string, change func(*call, entry)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Entries, Share: 0.05, doc: func(c *call, sw Switched, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -57,7 +53,7 @@ var navigationFaults = []*Switch{
 			d.add(c.base() + c.path)
 		}
 	}),
-	allDocuments("up-circle", "NAV-01", "the up link of the Source Description leads to its Capability List", func(_ *call, d *document) {
+	allDocuments("up-circle", "NAV-01", "the link rel=\"up\" of the Source Description leads to a Capability List", func(_ *call, d *document) {
 		if d.is("description") && len(d.entries) > 0 {
 			d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "up"}, {"href", d.entries[0].loc()}}})
 		}
@@ -96,7 +92,7 @@ var navigationFaults = []*Switch{
 		n.text = "http://elsewhere.example.org/" + strings.TrimPrefix(n.text, c.base())
 	}),
 	someDocuments("rollback", "NAV-06", "documents never change after the first request for them", func(c *call, text []byte) []byte {
-		return c.remembered(c.path, text, 1<<62)
+		return c.earlierForm(c.path, text, 1<<62)
 	}),
 	allDocuments("mixed-parts", "NAV-07", "every second part of a list is a day older than its index", func(c *call, d *document) {
 		if d.is("resourcelist") && strings.ContainsAny(partNumber(c.path), "02468") {
@@ -110,12 +106,12 @@ var navigationFaults = []*Switch{
 	}),
 	allAnswers("moved-list", "NAV-08", "Capability Lists have moved to another host", func(c *call, a *answer) {
 		if strings.HasSuffix(c.path, "capabilitylist.xml") {
-			a.only(http.StatusMovedPermanently, "Location", "http://elsewhere.example.org/"+c.path)
+			a.respondWith(http.StatusMovedPermanently, "Location", "http://elsewhere.example.org/"+c.path)
 		}
 	}),
 }
 
-// partNumber returns the last digit in the name of a part, or "" if the document is not a
+// partNumber returns the last digit of the number of a part, or "" if the document is not a
 // part.
 func partNumber(path string) string {
 	name := strings.TrimSuffix(path, ".xml")
@@ -130,7 +126,7 @@ var documentFaults = []*Switch{
 	someDocuments("doctype", "PAR-01", "documents have a DOCTYPE with an entity", func(_ *call, text []byte) []byte {
 		return bytes.Replace(text, []byte("?>"), []byte("?>\n<!DOCTYPE urlset [<!ENTITY x \"y\">]>"), 1)
 	}),
-	someDocuments("gzip-bomb", "PAR-03", "documents are 200 MiB of blanks, compressed", func(*call, []byte) []byte { return gzipBomb() }),
+	someDocuments("gzip-bomb", "PAR-03", "documents are compressed, with 200 MiB of blanks", func(*call, []byte) []byte { return gzipBomb() }),
 	allDocuments("wrong-capability", "PAR-06", "Change Lists say that they are Resource Lists", func(_ *call, d *document) {
 		if d.is("changelist") {
 			d.md().set("capability", "resourcelist")
@@ -147,7 +143,7 @@ var documentFaults = []*Switch{
 			d.entries = nil
 		}
 	}),
-	allDocuments("file-uri", "PAR-08", "lists name local files of the machine that reads them", func(_ *call, d *document) {
+	allDocuments("file-uri", "PAR-08", "lists name a local file of the client's machine", func(_ *call, d *document) {
 		if d.is("resourcelist", "resourcedump") && d.root == "urlset" {
 			d.add("file:///etc/passwd")
 		}
@@ -168,16 +164,16 @@ var changeFaults = []*Switch{
 			for _, e := range d.entries {
 				e.md().drop("datetime")
 			}
-			d.nodes(func(n node) bool { return n.name != "lastmod" })
+			d.filterNodes(func(n node) bool { return n.name != "lastmod" })
 		}
 	}),
-	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their attribute from has a later time", func(_ *call, d *document) {
+	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and have a later time in \"from\"", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("changelist") && d.root == "urlset" && n > 1 {
 			d.entries = d.entries[n/2:]
 			d.md().set("from", d.entries[0].md().get("datetime"))
 		}
 	}),
-	allDocuments("missing-until", "CHG-02", "closed Change Lists have no until", func(_ *call, d *document) {
+	allDocuments("missing-until", "CHG-02", "closed Change Lists have no \"until\"", func(_ *call, d *document) {
 		if d.is("changelist", "changelist-index") {
 			for _, n := range d.allMD() {
 				n.drop("until")
@@ -192,12 +188,12 @@ var changeFaults = []*Switch{
 			}
 		},
 	},
-	allDocuments("reordered", "CHG-03", "changes are in another order in each response", func(c *call, d *document) {
+	allDocuments("reordered", "CHG-03", "the changes are in a different order in each response", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			c.luck.Shuffle(len(d.entries), func(i, j int) { d.entries[i], d.entries[j] = d.entries[j], d.entries[i] })
 		}
 	}),
-	allDocuments("clock-back", "CHG-05", "in the middle of a Change List the clock goes back an hour", func(_ *call, d *document) {
+	allDocuments("clock-back", "CHG-05", "in the second half of a Change List the times are an hour too early", func(_ *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			for _, e := range d.entries[len(d.entries)/2:] {
 				e.md().change("datetime", func(s string) string { return later(s, -time.Hour) })
@@ -210,7 +206,7 @@ var changeFaults = []*Switch{
 				e.md().drop("hash", "length", "type")
 				e.md().change("change", func(string) string { return "deleted" })
 			}
-			d.nodes(func(n node) bool { return n.name != "lastmod" })
+			d.filterNodes(func(n node) bool { return n.name != "lastmod" })
 		}
 	}),
 }
@@ -218,26 +214,26 @@ var changeFaults = []*Switch{
 var fixityFaults = []*Switch{
 	someEntries("wrong-hash", "VER-01", "the listed hash of a resource is that of other bytes", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string {
-			return rehash(s, func(sum []byte) string { return fmt.Sprintf("sha-256:%x", spoiled(sum)) })
+			return rehash(s, func(sum []byte) string { return fmt.Sprintf("sha-256:%x", wrongDigest(sum)) })
 		})
 	}),
 	someEntries("wrong-length", "VER-01", "the listed length of a resource is one byte too large", func(_ *call, e entry) {
 		e.md().change("length", func(s string) string {
 			var n int64
-			_, _ = fmt.Sscan(s, &n) // re-encoding cannot fail, because we wrote the text
+			_, _ = fmt.Sscan(s, &n) // the error cannot occur, because this Source wrote the number
 			return fmt.Sprint(n + 1)
 		})
 	}),
-	someEntries("one-wrong-hash", "VER-02", "one of two hashes is wrong", func(_ *call, e entry) {
+	someEntries("one-wrong-hash", "VER-02", "resources have two listed hashes, of which one is wrong", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string { return s + " md5:00000000000000000000000000000000" })
 	}),
-	someEntries("odd-hashes", "VER-02", "a second hash, of an unknown algorithm, is on a line of its own", func(_ *call, e entry) {
+	someEntries("odd-hashes", "VER-02", "a second listed hash is on a separate line and of an unknown algorithm", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string { return "blake9:00ff\n" + s })
 	}),
-	someEntries("unknown-hash", "VER-03", "the only hash is of an unknown algorithm", func(_ *call, e entry) {
+	someEntries("unknown-hash", "VER-03", "the only listed hash is of an unknown algorithm", func(_ *call, e entry) {
 		e.md().change("hash", func(string) string { return "blake9:00ff" })
 	}),
-	someEntries("no-hash", "VER-03", "resources have neither hash nor length", func(_ *call, e entry) { e.md().drop("hash", "length") }),
+	someEntries("no-hash", "VER-03", "resources have neither a listed hash nor a listed length", func(_ *call, e entry) { e.md().drop("hash", "length") }),
 	{
 		Name: "wrong-bytes", Rows: "VER-01", Says: "a bit of a resource is flipped in transit", Of: Answers, Share: 0.05,
 		answer: func(_ *call, a *answer) {
@@ -246,18 +242,16 @@ var fixityFaults = []*Switch{
 			}
 		},
 	},
-	someAnswers("longer", "VER-01", "resources are one byte too long", func(_ *call, a *answer) {
+	someAnswers("longer", "VER-01", "resources have one additional byte", func(_ *call, a *answer) {
 		if b, ok := a.content(); ok && a.resource != nil {
 			a.bytes(append(b, '!'))
 		}
 	}),
-	someAnswers("newer-bytes", "FET-11", "resources have the bytes of a version that is not listed yet", func(c *call, a *answer) { c.version(a, 1) }),
-	someAnswers("older-bytes", "FET-09", "resources have the bytes of the previous version, as from a stale cache", func(c *call, a *answer) { c.version(a, -1) }),
+	someAnswers("newer-bytes", "FET-11", "the bytes are those of a newer version than the listed one", func(c *call, a *answer) { c.replaceVersion(a, 1) }),
+	someAnswers("older-bytes", "FET-09", "the bytes are those of the previous version, as from a stale cache", func(c *call, a *answer) { c.replaceVersion(a, -1) }),
 }
 
-// version replaces the body of a response by the bytes of another version of the same
-// resource.
-func (c *call) version(a *answer, by int) {
+func (c *call) replaceVersion(a *answer, by int) {
 	if r := a.resource; r != nil {
 		other := c.s.o.Model.Version(*r, uint32(int(r.Version)+by))
 		a.body, a.size = other.Open(), other.Length
@@ -285,8 +279,7 @@ func (f *flipped) Seek(offset int64, whence int) (int64, error) {
 	return off, err
 }
 
-// gzipBomb returns a small gzip file that decompresses to a huge text. It makes the
-// file at the first call.
+// gzipBomb returns a small gzip file that contains a huge text.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)

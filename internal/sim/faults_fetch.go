@@ -14,19 +14,19 @@ var fetchFaults = []*Switch{
 	someAnswers("stall-header", "FET-01", "no response is sent until the client disconnects", func(c *call, a *answer) {
 		a.send = func(http.ResponseWriter) { c.hang() }
 	}),
-	someAnswers("stall", "FET-01", "half of the body is sent and then nothing until the client disconnects", func(c *call, a *answer) {
+	someAnswers("stall", "FET-01", "half of the body is sent, and then nothing until the client disconnects", func(c *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
-			a.begin(out)
-			a.part(out, a.size/2)
+			a.sendHeader(out)
+			a.sendPart(out, a.size/2)
 			c.hang()
 		}
 	}),
 	someAnswers("slow", "FET-01", "a body takes five seconds", func(c *call, a *answer) { c.drip(a, 20, 250*time.Millisecond) }),
 	someAnswers("drip", "FET-01", "one byte is sent every second", func(c *call, a *answer) { c.drip(a, a.size, time.Second) }),
-	someAnswers("endless", "FET-02", "a body continues for 1 GiB after its end", func(_ *call, a *answer) {
+	someAnswers("endless", "FET-02", "a body has 1 GiB more than it should have", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.headers(out)
-			a.part(out, a.size)
+			a.sendPart(out, a.size)
 			filler := content{key: 1, size: 1 << 30}
 			_, _ = io.Copy(out, filler.open()) // the error is ignored: copying ends when the client stops reading
 		}
@@ -34,51 +34,51 @@ var fetchFaults = []*Switch{
 	someAnswers("header-bomb", "FET-02", "a response header is 1 MiB long", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
 	someAnswers("truncate", "FET-03", "a body ends in the middle, before its Content-Length", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
-			a.begin(out)
-			a.part(out, a.size/2)
+			a.sendHeader(out)
+			a.sendPart(out, a.size/2)
 			panic(http.ErrAbortHandler)
 		}
 	}),
-	someAnswers("close-cut", "FET-03", "a body without Content-Length is cut by the end of the connection", func(_ *call, a *answer) {
-		a.raw(func(conn net.Conn) { a.rawly(conn, "", a.size/2) })
+	someAnswers("close-cut", "FET-03", "the connection ends in the middle of a body without Content-Length", func(_ *call, a *answer) {
+		a.sendRaw(func(conn net.Conn) { a.writeRaw(conn, "", a.size/2) })
 	}),
 	someAnswers("short-length", "FET-03", "Content-Length is half of the length of the body", func(_ *call, a *answer) {
-		a.raw(func(conn net.Conn) { a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size/2), a.size) })
+		a.sendRaw(func(conn net.Conn) { a.writeRaw(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size/2), a.size) })
 	}),
 	someAnswers("reset", "FET-03", "the connection is reset in the middle of a body", func(_ *call, a *answer) {
-		a.raw(func(conn net.Conn) {
-			a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
+		a.sendRaw(func(conn net.Conn) {
+			a.writeRaw(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
 			if tcp, ok := conn.(*net.TCPConn); ok {
 				_ = tcp.SetLinger(0) // if SO_LINGER is 0, Close resets the connection
 			}
 		})
 	}),
 	someAnswers("redirect-loop", "FET-04", "a redirect points to its own URI", func(c *call, a *answer) {
-		a.only(http.StatusFound, "Location", c.r.URL.RequestURI())
+		a.respondWith(http.StatusFound, "Location", c.r.URL.RequestURI())
 	}),
 	redirectChain,
 	someAnswers("redirect-file", "FET-04", "a redirect points to a file on the client's machine", func(_ *call, a *answer) {
-		a.only(http.StatusFound, "Location", "file:///etc/passwd")
+		a.respondWith(http.StatusFound, "Location", "file:///etc/passwd")
 	}),
 	someAnswers("redirect-private", "FET-04", "a redirect points to a private IP address", func(_ *call, a *answer) {
-		a.only(http.StatusFound, "Location", metadataAddress)
+		a.respondWith(http.StatusFound, "Location", metadataAddress)
 	}),
 	someAnswers("redirect-host", "FET-05", "a redirect points to another host", func(c *call, a *answer) {
-		a.only(http.StatusFound, "Location", "http://elsewhere.example.org/"+c.path)
+		a.respondWith(http.StatusFound, "Location", "http://elsewhere.example.org/"+c.path)
 	}),
 	someAnswers("gzip-lie", "FET-07", "Content-Encoding is gzip, but the body is not compressed", func(_ *call, a *answer) { a.header.Set("Content-Encoding", "gzip") }),
 	allAnswers("wrong-range", "FET-08", "a Range request is answered with a range that begins one byte later", wrongRange),
 	allAnswers("ignore-range", "FET-08", "Range requests are ignored", func(c *call, _ *answer) { c.without("Range") }),
-	allAnswers("range-change", "FET-08", "a Range request is answered from another version of the resource", func(c *call, a *answer) {
+	allAnswers("range-change", "FET-08", "a Range request is answered with bytes of another version of the resource", func(c *call, a *answer) {
 		if c.r.Header.Get("Range") != "" {
 			c.without("If-Range")
-			c.version(a, 1)
+			c.replaceVersion(a, 1)
 		}
 	}),
-	allAnswers("lying-304", "FET-09", "conditional requests are answered with 304 although something changed", func(c *call, a *answer) {
+	allAnswers("lying-304", "FET-09", "conditional requests are answered with 304, even after a change", func(c *call, a *answer) {
 		if c.r.Header.Get("If-None-Match") != "" || c.r.Header.Get("If-Modified-Since") != "" {
 			tag := a.header.Get("ETag")
-			a.only(http.StatusNotModified)
+			a.respondWith(http.StatusNotModified)
 			a.bytes(nil)
 			a.header.Set("ETag", tag)
 		}
@@ -86,8 +86,8 @@ var fetchFaults = []*Switch{
 	allAnswers("etag-lies", "FET-09", "the ETag never changes", func(_ *call, a *answer) { a.header.Set("ETag", `"always"`) }),
 	status(http.StatusUnauthorized), status(http.StatusForbidden), status(http.StatusNotFound), status(http.StatusGone),
 	status(http.StatusTooManyRequests), status(http.StatusInternalServerError), status(http.StatusServiceUnavailable),
-	someAnswers("retry-never", "FET-10", "503 with a Retry-After of thirty years", func(_ *call, a *answer) {
-		a.only(http.StatusServiceUnavailable, "Retry-After", "946080000")
+	someAnswers("retry-never", "FET-10", "503 Service Unavailable, with a Retry-After of thirty years", func(_ *call, a *answer) {
+		a.respondWith(http.StatusServiceUnavailable, "Retry-After", "946080000")
 	}),
 	someAnswers("error-page", "FET-10", "requests for resources are answered with an error page and status 200", func(_ *call, a *answer) {
 		if a.resource != nil {
@@ -110,12 +110,11 @@ func status(code int) *Switch {
 	case http.StatusUnauthorized:
 		headers = []string{"WWW-Authenticate", `Basic realm="simulated"`}
 	}
-	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
+	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.respondWith(code, headers...) })
 }
 
-// redirectChain redirects an affected request ten times before it is answered.
 var redirectChain = &Switch{
-	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
+	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the resource or document", Of: Answers, Share: 0.05,
 	answer: func(c *call, a *answer) { c.hop(a, 1) },
 	route: func(c *call) *answer {
 		n, err := strconv.Atoi(c.r.URL.Query().Get("hop"))
@@ -130,12 +129,11 @@ var redirectChain = &Switch{
 
 func (c *call) hop(a *answer, n int) {
 	if hop := c.r.URL.Query().Get("hop"); hop == "" || a.status == http.StatusNotFound {
-		a.only(http.StatusFound, "Location", fmt.Sprintf("%s?hop=%d", c.r.URL.EscapedPath(), n))
+		a.respondWith(http.StatusFound, "Location", fmt.Sprintf("%s?hop=%d", c.r.URL.EscapedPath(), n))
 	}
 }
 
-// wrongRange answers a Range request with a range that begins one byte later than the
-// requested one.
+// wrongRange answers a Range request with a range that begins one byte too late.
 func wrongRange(c *call, a *answer) {
 	var from int64
 	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from+1 >= a.size {
@@ -170,20 +168,19 @@ func (c *call) wait(d time.Duration) bool {
 	}
 }
 
-// drip sends the body of the response in small parts, with a pause before each.
+// drip sends the body in small parts, with a pause before each part.
 func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	a.send = func(out http.ResponseWriter) {
-		a.begin(out)
+		a.sendHeader(out)
 		size := max(a.size/max(pieces, 1), 1)
 		for sent := int64(0); sent < a.size && c.wait(pause); sent += size {
-			a.part(out, size)
+			a.sendPart(out, size)
 		}
 	}
 }
 
-// begin sends the status and the header of the response, with the length of the body as
-// Content-Length.
-func (a *answer) begin(out http.ResponseWriter) {
+// sendHeader sends the status and the header of the response, including Content-Length.
+func (a *answer) sendHeader(out http.ResponseWriter) {
 	out.Header().Set("Content-Length", fmt.Sprint(a.size))
 	a.headers(out)
 }
@@ -195,28 +192,27 @@ func (a *answer) headers(out http.ResponseWriter) {
 	out.WriteHeader(a.status)
 }
 
-// part sends the next n bytes of the body immediately.
-func (a *answer) part(out http.ResponseWriter, n int64) {
+// sendPart sends the next n bytes of the body without delay.
+func (a *answer) sendPart(out http.ResponseWriter, n int64) {
 	_, _ = io.CopyN(out, a.body, n) // the error is ignored: the client has disconnected
 	_ = http.NewResponseController(out).Flush()
 }
 
-// raw makes a function write the response directly to the connection, which is closed
-// afterwards.
-func (a *answer) raw(write func(net.Conn)) {
+// sendRaw makes the function write the response to the connection. Then the connection is
+// closed.
+func (a *answer) sendRaw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // no function can take over an HTTP/2 connection, since other requests share it
+			panic(http.ErrAbortHandler) // Hijack fails for HTTP/2, where other requests share the connection
 		}
 		defer conn.Close()
 		write(conn)
 	}
 }
 
-// rawly writes the response with only the first n bytes of its body directly to a
-// connection.
-func (a *answer) rawly(conn net.Conn, headers string, n int64) {
+// writeRaw writes the response to a connection, with only the first n bytes of the body.
+func (a *answer) writeRaw(conn net.Conn, headers string, n int64) {
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
 		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)
 	_, _ = io.CopyN(conn, a.body, n) // the error is ignored: the client has disconnected

@@ -16,29 +16,27 @@ import (
 	"instep/source"
 )
 
-// generation is a document as one of the past publications wrote it.
+// generation is a document in the form in which one of the publications wrote it.
 type generation struct {
 	key       string
 	kind      string // see resourcesync.Header.Kind
 	text      []byte
-	sum       source.Sum // of text
-	published time.Time  // the time of the publication by the simulated clock
+	sum       source.Sum // digest of text
+	published time.Time  // the simulated time of the publication
 }
 
-// generations stores generations (the documents as past publications wrote them), so
-// that a simulated cache can answer with any of them. Beyond the size limit the oldest
-// ones are dropped.
+// generations stores past and present forms of documents, so that a simulated cache can
+// answer with any of them. Beyond the size limit the oldest forms are dropped.
 type generations struct {
-	mu    sync.Mutex // protects the fields below
+	mu    sync.Mutex // guards the fields below
 	all   []*generation
 	byKey map[string][]*generation // oldest first
 	bytes int
 }
 
-// These are the size limits of the stored generations (documents of past publications).
 const (
-	maxGeneration  = 1 << 20  // the largest size of one stored document
-	maxGenerations = 16 << 20 // total size
+	maxGeneration  = 1 << 20  // the largest size of one stored document in bytes
+	maxGenerations = 16 << 20 // the largest size of all stored documents together in bytes
 )
 
 func (g *generations) keep(d *generation) {
@@ -66,8 +64,6 @@ func (g *generations) of(key string) []*generation {
 	return g.byKey[key]
 }
 
-// find returns the stored generation (past form) of a document that has the given
-// digest, or nil if there is none.
 func (g *generations) find(key string, sum source.Sum) *generation {
 	for _, d := range slices.Backward(g.of(key)) {
 		if d.sum == sum {
@@ -90,12 +86,12 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// at returns which stored generation (past form) of a document was the current one at
-// the given time, counted back from the newest. It returns false if there was none.
-func (g *generations) at(key string, then time.Time) (back int, ok bool) {
+// backAt returns the number of generations of a document that were published after a moment. It
+// returns false if the document did not exist then.
+func (g *generations) backAt(key string, moment time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
-		if !d.published.After(then) {
+		if !d.published.After(moment) {
 			return len(past) - 1 - i, true
 		}
 	}
@@ -103,9 +99,9 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 }
 
 func (s *Source) keepGenerations(ctx context.Context) error {
-	for _, key := range s.journal.written() {
+	for _, key := range s.journal.takeWritten() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // plain Sitemaps are not recorded as documents of the publication
+			continue // plain Sitemaps are not documents of ResourceSync
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {
@@ -136,8 +132,7 @@ func (s *Source) read(ctx context.Context, key string, size int64) ([]byte, erro
 	return io.ReadAll(r)
 }
 
-// kindOf returns the kind of the document at a path, or "" if there is none or it is too
-// large to be stored.
+// kindOf returns "" if no generation of a document at the path is stored.
 func (c *call) kindOf(path string) string {
 	past := c.s.past.of(path)
 	if len(past) == 0 {
@@ -148,12 +143,12 @@ func (c *call) kindOf(path string) string {
 
 // Override changes how one document is served.
 type Override struct {
-	// Cached means that a simulated cache answers requests for the document, even if
-	// the Source has removed it. The response has the header that the Source sent when
-	// it published the cached form of the document, and the header Age.
+	// Cached means that a simulated cache answers requests for the document, even if the
+	// Source has removed the document. The response has the headers that the Source sent
+	// with the cached document, and the header Age.
 	Cached bool
-	// Back selects the past form of the document that the simulated cache sends,
-	// counted back from the newest.
+	// Back is the number of generations of the document that are newer than the one that
+	// the simulated cache sends.
 	Back int
 	// Hard means that the simulated cache also answers requests with Cache-Control:
 	// no-cache.
@@ -163,16 +158,16 @@ type Override struct {
 	Status int
 }
 
-// Document is a document of a Source, with the number of its stored generations (past
-// forms).
+// Document is a document of a Source. Its generations are the forms in which publications have
+// written it.
 type Document struct {
 	Path        string // the path of the document below the base URL
 	Kind        string // the capability of the document, followed by "-index" if the document is an index
-	Generations int    // the number of stored generations (past forms) of the document, at least 1; Override.Back must be less
+	Generations int    // the number of stored generations, at least 1; Override.Back must be less than this number
 }
 
-// Documents returns the documents of which past forms are stored, sorted by path,
-// including documents that the Source has removed.
+// Documents returns all documents of which a generation is stored, sorted by path, even if
+// the Source has removed them.
 func (s *Source) Documents() []Document {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
@@ -185,17 +180,17 @@ func (s *Source) Documents() []Document {
 }
 
 // Override changes how the given documents are served from the next request on. The
-// keys of the map are paths. All other documents are served without such a change.
+// keys of the map are paths. All other documents are served as usual.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
-// cached returns the response that a simulated cache sends for the request, or nil if
-// no cache answers it.
-func (c *call) cached() *answer {
+// fromCache returns the response of a simulated cache, or nil if the request reaches the
+// Source.
+func (c *call) fromCache() *answer {
 	past := c.s.past.of(c.path)
 	if len(past) == 0 {
 		return nil
 	}
-	back, hard, ok := c.age(past)
+	back, hard, ok := c.chooseCached(past)
 	if !ok || !hard && c.revalidates() {
 		return nil
 	}
@@ -206,9 +201,9 @@ func (c *call) cached() *answer {
 	return a
 }
 
-// age returns which past form of a document the simulated cache sends, counted back
-// from the newest, and false if no cache answers the request.
-func (c *call) age(past []*generation) (back int, hard, ok bool) {
+// chooseCached returns the number of generations that are newer than the one that the
+// simulated cache sends. It returns false if no cache has the document.
+func (c *call) chooseCached(past []*generation) (back int, hard, ok bool) {
 	if o := (*c.overrides.Load())[c.path]; o.Cached {
 		return min(o.Back, len(past)-1), o.Hard, true
 	}
@@ -221,7 +216,7 @@ func (c *call) age(past []*generation) (back int, hard, ok bool) {
 	return back, hard, back > 0
 }
 
-// revalidates reports whether the request asks caches to revalidate with the Source.
+// revalidates reports whether the request makes caches ask the Source.
 func (c *call) revalidates() bool {
 	return slices.ContainsFunc(c.r.Header.Values("Cache-Control"), func(v string) bool {
 		return v == "no-cache" || v == "max-age=0"
@@ -237,9 +232,9 @@ func (c *call) stored(d *generation) *answer {
 	return a
 }
 
-// withdrawn returns an error response if a switch or an Override makes the Source
-// refuse the requested document, and nil if the document is served.
-func (c *call) withdrawn() *answer {
+// refusal returns the error response that a switch or an Override demands for the requested
+// document, or nil if the document is served.
+func (c *call) refusal() *answer {
 	status := (*c.overrides.Load())[c.path].Status
 	for _, sw := range c.switches {
 		if sw.status != 0 && slices.Contains(sw.kinds, c.kindOf(c.path)) {
@@ -250,12 +245,12 @@ func (c *call) withdrawn() *answer {
 		return nil
 	}
 	a := c.missing()
-	a.only(status)
+	a.respondWith(status)
 	return a
 }
 
-// observePackage calls observe with the manifest of a package. It reads the manifest
-// that is published beside the package and has the same content.
+// observePackage calls observe with the manifest of a package. It reads a copy of this
+// manifest that is published as a document.
 func (c *call) observePackage() error {
 	past := c.s.past.of(strings.TrimSuffix(c.path, ".zip") + "-manifest.xml")
 	if len(past) == 0 {

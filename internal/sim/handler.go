@@ -27,7 +27,6 @@ import (
 // machine can get the list, and no switch affects it.
 const TruthPath = "/.sim/truth"
 
-// wire determines how a Source answers requests.
 type wire struct {
 	s        *Source
 	prefix   string // the path of the base URL, which ends in "/"
@@ -38,8 +37,8 @@ type wire struct {
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // the switch that replaces times in documents by those of the wrong clock; it stays on after the clock is right again
-	observe   func(*call, *document) // a function that is called with each served document and with the manifest of each served package; nil outside of tests
+	skew      *Switch                // the switch that writes the times of the wrong clock into documents; it stays on when the clock is right again
+	observe   func(*call, *document) // called with each served document, and with the manifest of each served package; nil outside of tests
 }
 
 func (w *wire) open(s *Source) error {
@@ -72,7 +71,6 @@ func (s *Source) Switch(on ...Switched) {
 	s.wire.on.Store(&on)
 }
 
-// call is one request to which switches are applied.
 type call struct {
 	*wire
 	switches []Switched
@@ -90,16 +88,16 @@ type answer struct {
 	body   io.ReadSeeker
 	size   int64
 
-	document    bool                      // body is an XML document of the publication
+	document    bool                      // whether the body is an XML document of the publication
 	resource    *Resource                 // the resource whose bytes are the body; nil if the body has none
-	generation  *generation               // the stored past form of a document that is the body; nil for another body
-	conditional bool                      // the response depends on the Range header and the conditional headers of the request
-	send        func(http.ResponseWriter) // a function that sends the response; nil if the response is sent as usual
+	generation  *generation               // the generation of the document in the body; nil for any other body
+	conditional bool                      // whether the response depends on the Range header and the conditional headers of the request
+	send        func(http.ResponseWriter) // sends the whole response; nil if net/http sends it
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // the Date header contains the simulated time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // otherwise net/http adds a Date with the real time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
@@ -132,11 +130,10 @@ func (w *wire) begin(r *http.Request) *call {
 	return c
 }
 
-// truth sends the list of the resources at TruthPath to clients on this machine.
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		http.Error(out, "the list of resources is sent to loopback addresses only", http.StatusForbidden)
+		http.Error(out, "the list of resources is sent only to loopback addresses", http.StatusForbidden)
 		return
 	}
 	at := c.s.o.Model.Now()
@@ -153,7 +150,7 @@ func (c *call) truth(out http.ResponseWriter) {
 	}
 	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	if err := t.WriteCSV(c.r.Context(), out, c.base()); err != nil {
-		panic(http.ErrAbortHandler) // A part of the response has been sent, so only a broken connection shows the failure to the client.
+		panic(http.ErrAbortHandler) // breaks the connection, since the status 200 was sent already
 	}
 }
 
@@ -166,9 +163,8 @@ func (s *Source) Truth(ctx context.Context, w io.Writer) error {
 	return t.WriteCSV(ctx, w, s.o.BaseURL)
 }
 
-// answer returns the response to a request, with the changes that the switches make.
 func (c *call) answer() (*answer, error) {
-	a, err := c.right()
+	a, err := c.unchanged()
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +184,9 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// right returns the response before switches change it, except that a switch may add
-// further paths.
-func (c *call) right() (*answer, error) {
+// unchanged returns the response before switches change it. For a path that only a switch
+// has, it returns the response of this switch.
+func (c *call) unchanged() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {
 			if a := sw.route(c); a != nil {
@@ -261,10 +257,10 @@ func (c *call) robots() string {
 }
 
 func (c *call) published() (*answer, error) {
-	if a := c.cached(); a != nil {
+	if a := c.fromCache(); a != nil {
 		return a, nil
 	}
-	if a := c.withdrawn(); a != nil {
+	if a := c.refusal(); a != nil {
 		return a, nil
 	}
 	ctx := c.r.Context()
@@ -303,8 +299,7 @@ func mediaTypeOf(key string) string {
 // maxContent is the largest response body that is read into memory to be changed.
 const maxContent = 8 << 20
 
-// content reads the body of the response into memory. It returns false if the body is
-// too large.
+// content returns false if the body cannot be changed, because it is too large.
 func (a *answer) content() ([]byte, bool) {
 	if a.size > maxContent {
 		return nil, false
@@ -325,9 +320,9 @@ func (a *answer) html(status int, text string) {
 	a.header.Set("Content-Type", "text/html; charset=utf-8")
 }
 
-// only replaces the response by one that has the given status, the status as text, and
-// the given header fields, which are alternating names and values.
-func (a *answer) only(status int, headers ...string) {
+// respondWith replaces the body by the text of the status. The headers are alternating names
+// and values.
+func (a *answer) respondWith(status int, headers ...string) {
 	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
 	a.html(status, text)
 	a.header.Set("Content-Type", "text/plain; charset=utf-8")
@@ -359,14 +354,13 @@ func (a *answer) write(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// object reads an object of a bucket and can seek in it.
 type object struct {
 	ctx    context.Context
 	bucket blob.Bucket
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // a reader that is at offset off of the object; nil if no reader is open
+	open   io.ReadCloser // reads the bytes of the object from offset off on; may be nil
 }
 
 func (o *object) Read(p []byte) (int, error) {
@@ -388,7 +382,7 @@ func (o *object) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the open reader. The next read opens another one.
+// Close does not prevent further reads: Read opens the object again.
 func (o *object) Close() error {
 	open := o.open
 	o.open = nil

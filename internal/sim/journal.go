@@ -13,17 +13,16 @@ import (
 // document was written.
 type journal struct {
 	*source.BucketJournal
-	mu    sync.Mutex // protects the fields below
-	begun int64
-	made  map[string]time.Time // the time at which each present document was written, by the key of the document
-	fresh []string             // the keys of documents published since the last call of the function written
+	mu    sync.Mutex           // guards the fields below
+	begun int64                // the number of publications that have begun
+	made  map[string]time.Time // the time at which each present document was written, by its key
+	fresh []string             // the keys of the documents that takeWritten returns
 }
 
 func newJournal() *journal {
 	return &journal{BucketJournal: source.NewJournal(blob.NewMem()), made: map[string]time.Time{}}
 }
 
-// Begin begins a publication in the embedded journal and counts it.
 func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	id, err := j.BucketJournal.Begin(ctx, set)
 	if err != nil {
@@ -35,15 +34,14 @@ func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	return id, nil
 }
 
-// count returns the number of publications that have begun.
-func (j *journal) count() int64 {
+func (j *journal) publications() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.begun
 }
 
-// written returns the keys of the documents published since it was last called.
-func (j *journal) written() []string {
+// takeWritten returns the keys of the documents that were published after the last call.
+func (j *journal) takeWritten() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	keys := j.fresh
@@ -51,8 +49,6 @@ func (j *journal) written() []string {
 	return keys
 }
 
-// Done ends a publication in the embedded journal and records when its documents were
-// written.
 func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	if err := j.BucketJournal.Done(ctx, p); err != nil {
 		return err
@@ -66,8 +62,6 @@ func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	return nil
 }
 
-// Forget forgets a document in the embedded journal, and the time at which the document
-// was written.
 func (j *journal) Forget(ctx context.Context, key string) error {
 	j.mu.Lock()
 	delete(j.made, key)
@@ -75,8 +69,7 @@ func (j *journal) Forget(ctx context.Context, key string) error {
 	return j.BucketJournal.Forget(ctx, key)
 }
 
-// writtenAt returns the time at which the document at key was written, or zero if there is
-// no document.
+// writtenAt returns zero if there is no document at key.
 func (j *journal) writtenAt(key string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

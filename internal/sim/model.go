@@ -20,7 +20,7 @@ import (
 	"instep/resourcesync"
 )
 
-// These are the limits of the fields of a Config.
+// Limits of the fields of a Config.
 const (
 	MaxResources = 10_000_000
 	MaxSets      = 10_000
@@ -34,14 +34,14 @@ type Config struct {
 	Resources int // the number of resources at the start of the simulation, from 1 to MaxResources
 	Size      Size
 	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
-	Mix       Mix     // zero is 1:2:1
-	// Hot is the fraction of updates, from 0 to 1, that always affect the same
-	// hundredth of the resources.
+	Mix       Mix     // the zero Mix means 1:2:1
+	// Hot is the fraction of updates, from 0 to 1, that affect only the same hundredth of
+	// the resources.
 	Hot   float64
 	Start time.Time // the time at which the simulated clock starts
 	Sets  int       // the number of sets to which the resources are distributed; 0 means 1
-	// Twins makes every second resource have the same bytes as the resource before it,
-	// as long as their version numbers are the same.
+	// Twins means that resources come in pairs: versions with the same number have the same
+	// bytes in both resources.
 	Twins bool
 	// History is the number of changes that the Model stores for each set, at least
 	// MaxStep. 0 means 200,000.
@@ -59,7 +59,7 @@ type Resource struct {
 	Path        string // the path of the resource below the base URL
 	Length      int64
 	SHA256      [sha256.Size]byte
-	Changed     time.Time // the time at which this version began; zero in the past state of a Truth
+	Changed     time.Time // the time at which this version began; zero if unknown
 	Type        string
 	content     content
 }
@@ -70,23 +70,23 @@ func (r *Resource) Open() *io.SectionReader { return r.content.open() }
 
 // Change is one change in the history of a set.
 type Change struct {
-	Seq      int64 // the number of the change in its set: 1 for the first change, and one more for each further change
+	Seq      int64 // the number of the change in its set, counted from 1
 	Datetime time.Time
 	Change   resourcesync.Change
-	Resource // the version of the resource after the change, or the deleted version
+	Resource // the new version of the resource, or the deleted one
 }
 
-// state is the stored state of a resource, whether the resource exists or was deleted.
+// state is the present state of an existing or deleted resource.
 type state struct {
 	changed int64 // time of the last change, in microseconds since 1970
 	version uint32
-	place   uint32 // the index of the resource in Model.alive, or nowhere if the resource was deleted
+	place   uint32 // the index of the resource in Model.alive; the constant nowhere if it was deleted
 	sum     [sha256.Size]byte
 }
 
 const nowhere = ^uint32(0)
 
-// event is a change in the form in which the history stores it.
+// event is a change in the compact form that is stored in history.
 type event struct {
 	at      int64
 	id      uint32
@@ -105,29 +105,28 @@ const (
 
 var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
 
-// history has the stored changes of a set. The oldest stored change has the number first.
 type history struct {
-	first  int64
-	events []event
+	first  int64   // the number of the oldest stored change
+	events []event // the stored changes of a set, oldest first
 }
 
 // Model is a set of resources that changes. Only one call of Step may run at a time. All
 // other methods are safe for concurrent use.
 type Model struct {
 	cfg Config
-	rng *rand.Rand // only Step uses this random generator
-	buf []byte     // only Step uses this buffer, for hashing
+	rng *rand.Rand // used only by Step
+	buf []byte     // a buffer for hashing, used only by Step
 
-	mu     sync.RWMutex // protects the fields below, which only Step changes
+	mu     sync.RWMutex // guards the fields below, which only Step changes
 	now    int64        // the simulated time in microseconds since 1970, which is later than every change
 	states []state      // by id
-	alive  []uint32     // the ids of all existing resources, in any order
-	gone   []uint32     // the ids of all deleted resources
+	alive  []uint32     // the ids of all existing resources, unordered
+	gone   []uint32     // the ids of all deleted resources, unordered
 	logs   []history    // by set
 }
 
-// ErrForgotten means that the Model no longer stores some of the requested changes.
-var ErrForgotten = errors.New("changes that old are no longer stored")
+// ErrForgotten means that the Model no longer stores a change that is needed for the result.
+var ErrForgotten = errors.New("the oldest changes are no longer stored")
 
 const hashBuffer = 64 << 10
 
@@ -161,11 +160,11 @@ func (c *Config) check() error {
 	case c.Resources < 1 || c.Resources > MaxResources:
 		return fmt.Errorf("resources: expected 1 to %d, found %d", MaxResources, c.Resources)
 	case c.Sets > min(MaxSets, c.Resources):
-		return fmt.Errorf("sets: expected 1 to %d of %d resources, found %d", min(MaxSets, c.Resources), c.Resources, c.Sets)
+		return fmt.Errorf("sets: expected 1 to %d sets for %d resources, found %d", min(MaxSets, c.Resources), c.Resources, c.Sets)
 	case !(c.Rate >= 0 && c.Rate <= MaxRate):
 		return fmt.Errorf("rate: expected 0 to %d changes a second, found %g", MaxRate, c.Rate)
 	case c.Mix.Created < 0 || c.Mix.Updated < 0 || c.Mix.Deleted < 0 || c.Mix.total() > 1_000_000:
-		return fmt.Errorf("mix: expected three numbers from 0 whose sum is at most 1,000,000, found %v", c.Mix)
+		return fmt.Errorf("mix: expected three numbers, none negative, with a sum of at most 1,000,000, found %v", c.Mix)
 	case !(c.Hot >= 0 && c.Hot <= 1):
 		return fmt.Errorf("hot: expected 0 to 1, found %g", c.Hot)
 	case c.Start.IsZero():
@@ -174,8 +173,6 @@ func (c *Config) check() error {
 	return c.Size.check()
 }
 
-// fill creates the first version of each resource, with a time in the thirty days
-// before the simulation starts.
 func (m *Model) fill(ctx context.Context) error {
 	const share = 4096
 	var g errgroup.Group
@@ -188,7 +185,7 @@ func (m *Model) fill(ctx context.Context) error {
 					return err
 				}
 				c := m.contentOf(uint32(id), 1)
-				m.states[id] = state{changed: m.begun(uint32(id)), version: 1, place: uint32(id), sum: c.sum(buf)}
+				m.states[id] = state{changed: m.initialTime(uint32(id)), version: 1, place: uint32(id), sum: c.sum(buf)}
 				m.alive[id] = uint32(id)
 			}
 			return nil
@@ -200,9 +197,9 @@ func (m *Model) fill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begun returns the time at which the first version began, for a resource that exists
-// from the start of the simulation.
-func (m *Model) begun(id uint32) int64 {
+// initialTime returns the time of the first version of a resource that exists from the start
+// of the simulation: a time in the thirty days before.
+func (m *Model) initialTime(id uint32) int64 {
 	before := mix(m.contentOf(id, 1).key^3) % uint64(30*24*time.Hour/time.Microsecond)
 	return m.cfg.Start.UnixMicro() - int64(before) - 1
 }
@@ -215,7 +212,7 @@ func (m *Model) contentOf(id, version uint32) content {
 	return content{key, m.cfg.Size.of(key)}
 }
 
-// the extensions of the resources' file names, used in turn to give several media types
+// Consecutive resources have different extensions, and so different media types.
 var extensions = [...]struct{ ext, mediaType string }{
 	{".txt", "text/plain"}, {".csv", "text/csv"}, {".bin", "application/octet-stream"},
 }
@@ -278,21 +275,21 @@ func (m *Model) Find(path string) (Resource, bool) {
 	return m.resource(id, s.version, s.changed, s.sum), true
 }
 
-// Version returns the version of a resource with the given number, without SHA256 and
-// Changed.
+// Version returns the version of r that has the given number. The fields SHA256 and Changed
+// are zero.
 func (m *Model) Version(r Resource, version uint32) Resource {
 	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
 }
 
-// Resources yields the resources of a set, in the order of their ids. The first set has
-// the number 0. Changes made during the loop may or may not be seen by it.
+// Resources yields the resources of a set, in the order of their ids. The first set has the
+// number 0. The loop may miss changes that are made while it runs.
 func (m *Model) Resources(set int) iter.Seq[Resource] {
 	const share = 1024
 	return func(yield func(Resource) bool) {
 		batch := make([]Resource, 0, share)
 		for next := set; next >= 0; {
 			batch = batch[:0]
-			next = m.some(&batch, next)
+			next = m.appendTo(&batch, next)
 			for i := range batch {
 				if !yield(batch[i]) {
 					return
@@ -302,9 +299,9 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 	}
 }
 
-// some appends the existing resources of a set to batch until it is full, starting with
-// the given id. It returns the id with which to continue, or -1 if no resources remain.
-func (m *Model) some(batch *[]Resource, id int) int {
+// appendTo appends existing resources of a set to batch, starting with the given id, until
+// the batch is full. It returns the next id, or -1 if no resources remain.
+func (m *Model) appendTo(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for ; id < len(m.states); id += m.cfg.Sets {
@@ -355,15 +352,15 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns the time at which a version of a resource began: the version that
-// existed just before the given time.
-func (m *Model) before(id uint32, at time.Time) time.Time {
+// versionTime returns the time of the version that the resource had immediately before a
+// moment.
+func (m *Model) versionTime(id uint32, moment time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, e := range slices.Backward(m.logs[int(id)%m.cfg.Sets].events) {
-		if e.id == id && e.at < at.UnixMicro() && e.kind != deleted {
+		if e.id == id && e.at < moment.UnixMicro() && e.kind != deleted {
 			return time.UnixMicro(e.at).UTC()
 		}
 	}
-	return time.UnixMicro(m.begun(id)).UTC()
+	return time.UnixMicro(m.initialTime(id)).UTC()
 }

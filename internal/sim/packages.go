@@ -17,7 +17,7 @@ type member struct {
 
 const manifestName = "manifest.xml"
 
-// The switches in this file do not change packages of more than 8 MiB.
+// The switches in this file do not change packages that are larger than maxContent.
 
 var packageQuirks = []*Switch{
 	inPackages("52", "names of package members begin with a slash, and the manifest is the last member", nil, func(m []member) []member {
@@ -29,12 +29,12 @@ var packageQuirks = []*Switch{
 		slices.SortStableFunc(m, func(a, b member) int { return isManifest(a) - isManifest(b) })
 		return m
 	}),
-	inPackages("53", "paths in manifests have no slash before them", func(d *document) {
+	inPackages("53", "paths in manifests do not begin with a slash", func(d *document) {
 		for _, n := range d.allMD() {
 			n.change("path", func(s string) string { return strings.TrimPrefix(s, "/") })
 		}
 	}, nil),
-	inDocuments("54", "the manifest beside a package lacks entries of the one inside", func(_ *call, d *document) {
+	inDocuments("54", "the copy of a manifest beside its package lacks entries", func(_ *call, d *document) {
 		if strings.HasSuffix(d.kind, "-manifest") && len(d.entries) > 0 {
 			d.entries = d.entries[1:]
 		}
@@ -48,7 +48,7 @@ var packageQuirks = []*Switch{
 			n.drop("change")
 		}
 	}, nil),
-	inDocuments("58", "Resource Dumps link local files of the Source's machine", func(c *call, d *document) {
+	inDocuments("58", "Resource Dumps link to local files of the Source's machine", func(c *call, d *document) {
 		if d.is("resourcedump") {
 			d.locs(func(uri string) string { return "file:///var/dumps/" + strings.TrimPrefix(uri, c.base()) })
 		}
@@ -92,8 +92,8 @@ func isManifest(m member) int {
 	return 0
 }
 
-// inPackages returns a switch that changes packages. It changes the manifests that are
-// published beside the packages in the same way.
+// inPackages returns a switch that changes packages, and changes the published copies of
+// their manifests in the same way.
 func inPackages(name, says string, manifest func(*document), members func([]member) []member) *Switch {
 	sw := inZips(name, says, func(b []byte) ([]byte, error) { return repack(b, manifest, members) })
 	inner := sw.doc
@@ -127,7 +127,7 @@ func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 			}
 			changed, err := change(b)
 			if err != nil {
-				a.only(500)
+				a.respondWith(500)
 				return
 			}
 			a.bytes(changed)
@@ -194,8 +194,7 @@ func packed(members []member) ([]byte, error) {
 
 const oddPackageName = "package.zip"
 
-// straightToPackage makes the Capability List link to a package where it should link to
-// a Resource Dump.
+// straightToPackage makes the Capability List link to a package instead of a Resource Dump.
 func straightToPackage(c *call, _ Switched, d *document) {
 	if d.is("capabilitylist") {
 		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return e.md().get("capability") == "resourcedump" })
@@ -203,7 +202,7 @@ func straightToPackage(c *call, _ Switched, d *document) {
 	}
 }
 
-// oddPackage returns a package that has a manifest but no resources.
+// oddPackage returns a package without resources.
 func oddPackage(c *call) *answer {
 	if c.path != oddPackageName {
 		return nil

@@ -351,7 +351,7 @@ func lastOf(c *call, list string) []entry {
 	if err != nil {
 		return nil
 	}
-	d.times(func(s string) string {
+	d.replaceTimes(func(s string) string {
 		t, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {
 			return s

@@ -470,7 +470,7 @@ func (h *trial) caches() {
 		if h.rng.Float64() >= share {
 			continue
 		}
-		if back, ok := h.s.past.at(d.Path, then); ok {
+		if back, ok := h.s.past.backAt(d.Path, then); ok {
 			old[d.Path] = Override{Cached: true, Back: back, Hard: hard}
 			if back > 0 {
 				h.note("  %s is %d generations old", d.Path, back)

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// quirks are the deviations in docs/quirks.md that affect documents and responses of a
-// Source.
+// quirks are the deviations in docs/quirks.md that appear in documents or responses.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
 func quirk(number, says string, set func(*Switch)) *Switch {
@@ -42,8 +41,8 @@ var documentQuirks = []*Switch{
 	inDocuments("1", "the Sitemap namespace is bound to a prefix", func(_ *call, d *document) { d.prefix = "sm:" }),
 	inDocuments("2", "the ResourceSync namespace lacks the slash at its end", func(_ *call, d *document) { d.rs = strings.TrimSuffix(d.rs, "/") }),
 	inDocuments("3", "documents have the form of D-Lib Magazine 2013, with the newest change first", dlib),
-	inDocuments("4", "documents have the form of mid-2013: modified on the root, rel=\"resourcesync\" instead of up", mid2013),
-	inDocuments("5", "an index is a urlset whose entries have the capability of the document", func(_ *call, d *document) {
+	inDocuments("4", "documents have the form of mid-2013: \"modified\" on the root, and rel=\"resourcesync\" instead of rel=\"up\"", mid2013),
+	inDocuments("5", "an index is a urlset, and its entries have the capability of the index", func(_ *call, d *document) {
 		if d.root == "sitemapindex" {
 			d.root = "urlset"
 			for i := range d.entries {
@@ -51,7 +50,7 @@ var documentQuirks = []*Switch{
 			}
 		}
 	}),
-	inDocuments("6", "Resource Lists have three pages, linked by rel=\"next\"", pages),
+	inDocuments("6", "Resource Lists have three pages, linked by rel=\"next\"", paginate),
 	inBytes("7", "a file has two XML documents, one after the other", func(_ *call, text []byte) []byte { return append(text, text...) }),
 	inDocuments("8", "rs:md is after rs:ln, and both are before loc", func(_ *call, d *document) {
 		slices.Reverse(d.head)
@@ -63,11 +62,11 @@ var documentQuirks = []*Switch{
 		d.before += "<?xml-stylesheet type=\"text/xsl\" href=\"/style.xsl\"?>\n"
 		d.attrs = append(d.attrs, attr{"xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"}, attr{"xsi:schemaLocation", sitemapNamespace + " sitemap.xsd"})
 	}),
-	inBytes("10", "documents are in ISO-8859-1, with a comment that shows it", func(_ *call, text []byte) []byte {
+	inBytes("10", "documents are in ISO-8859-1, with a comment that is not ASCII", func(_ *call, text []byte) []byte {
 		return bytes.Replace(text, []byte(`encoding="UTF-8"?>`), []byte("encoding=\"ISO-8859-1\"?>\n<!-- caf\xe9 -->"), 1)
 	}),
 	inBytes("11", "there is white space before the XML declaration", func(_ *call, text []byte) []byte { return append([]byte("\n  "), text...) }),
-	inBytes("12", "documents are compressed by gzip, without a Content-Encoding header", func(_ *call, text []byte) []byte { return gzipped(text) }),
+	inBytes("12", "documents are compressed with gzip, without a Content-Encoding header", func(_ *call, text []byte) []byte { return gzipped(text) }),
 	inAnswers("13", "documents are served as text/html", func(_ *call, a *answer) {
 		if a.document {
 			a.header.Set("Content-Type", "text/html; charset=utf-8")
@@ -77,9 +76,9 @@ var documentQuirks = []*Switch{
 		sw.inbound = func(c *call) {
 			switch c.r.URL.Path {
 			case c.prefix + ".well-known/resourcesync":
-				c.ask(c.prefix + "nothing")
+				c.setPath(c.prefix + "nothing")
 			case c.prefix + "sourcedescription.xml":
-				c.ask(c.prefix + "resourcesync/description.xml")
+				c.setPath(c.prefix + "resourcesync/description.xml")
 			}
 		}
 	}),
@@ -88,7 +87,7 @@ var documentQuirks = []*Switch{
 			a.html(http.StatusOK, strings.ReplaceAll(c.home(), "capabilitylist.xml", "description.xml"))
 		}
 	}),
-	inAnswers("16", "robots.txt has several Sitemap lines, in various letter cases, a plain sitemap first", func(c *call, a *answer) {
+	inAnswers("16", "robots.txt has several Sitemap lines, in upper and lower case, and the first names a plain Sitemap", func(c *call, a *answer) {
 		if c.path == "robots.txt" {
 			a.bytes(fmt.Appendf(nil, "SITEMAP: %ssitemap.xml\nsitemap:%sresourcesync/resourcelist.xml\n", c.base(), c.base()))
 		}
@@ -113,11 +112,11 @@ var capabilityQuirks = []*Switch{
 	}),
 	inDocuments("20", "entries of the Capability List have no rs:md", func(_ *call, d *document) {
 		if d.is("capabilitylist") {
-			d.nodes(func(n node) bool { return n.name != "rs:md" })
+			d.filterNodes(func(n node) bool { return n.name != "rs:md" })
 		}
 	}),
-	quirk("21", "the Capability List leads to a package instead of a Resource Dump", func(sw *Switch) { sw.doc, sw.route = straightToPackage, oddPackage }),
-	inDocuments("22", "Change Lists list packages without a kind of change", func(c *call, d *document) {
+	quirk("21", "the Capability List links to a package instead of a Resource Dump", func(sw *Switch) { sw.doc, sw.route = straightToPackage, oddPackage }),
+	inDocuments("22", "Change Lists have an entry for a package, without a \"change\" attribute", func(c *call, d *document) {
 		if d.is("changelist") {
 			d.add(c.base()+"packages/1.tar.xz", "type", "application/x-xz")
 		}
@@ -135,10 +134,10 @@ var capabilityQuirks = []*Switch{
 			return c.page("text/xml", `<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><Identify/></OAI-PMH>`)
 		}
 	}),
-	inDocuments("24", "up is missing", func(_ *call, d *document) {
+	inDocuments("24", "documents have no link rel=\"up\"", func(_ *call, d *document) {
 		d.head = slices.DeleteFunc(d.head, func(n node) bool { return n.get("rel") == "up" })
 	}),
-	inDocuments("25", "rs:ln has no rel, and a relative href", func(_ *call, d *document) {
+	inDocuments("25", "an rs:ln has a relative href and no rel", func(_ *call, d *document) {
 		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"hash", "describedby"}, {"href", "about.html"}}})
 	}),
 	inDocuments("26", "relation types have capital letters", func(_ *call, d *document) {
@@ -161,17 +160,17 @@ var uriQuirks = []*Switch{
 		}),
 	throughNames("41", "URIs of resources are not ASCII and not escaped", func(path string) string { return "caf\u00e9 " + path },
 		func(c *call) (string, bool) { return strings.CutPrefix(c.r.URL.Path, c.prefix+"caf\u00e9 ") }),
-	inDocuments("42", "URIs in Source Description and Capability List are relative", func(c *call, d *document) {
+	inDocuments("42", "the Source Description and Capability Lists have relative URIs", func(c *call, d *document) {
 		if d.is("description", "capabilitylist") {
 			d.locs(func(uri string) string { return c.prefix + strings.TrimPrefix(uri, c.base()) })
 		}
 	}),
-	inAnswers("43", "resources redirect to another name of the host (127.0.0.1 and localhost)", func(c *call, a *answer) {
+	inAnswers("43", "requests for resources at 127.0.0.1 are redirected to localhost", func(c *call, a *answer) {
 		if rest, ok := strings.CutPrefix(c.r.Host, "127.0.0.1"); ok && a.resource != nil {
-			a.only(http.StatusFound, "Location", "http://localhost"+rest+c.r.URL.RequestURI())
+			a.respondWith(http.StatusFound, "Location", "http://localhost"+rest+c.r.URL.RequestURI())
 		}
 	}),
-	quirk("44", "Resource Lists name paths with .. and names of Windows devices", func(sw *Switch) {
+	quirk("44", "Resource Lists have URIs with .. in the path and with the name of a Windows device", func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
 			for _, p := range climbing {
 				if d.is("resourcelist") {
@@ -197,28 +196,27 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk that gives resources other URIs in documents, and
-// translates requests for these URIs back.
-func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
+// throughNames returns a quirk that gives resources other URIs. rename maps a path to the new
+// one, and original maps a request to the path before rename.
+func throughNames(number, says string, rename func(path string) string, original func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
 			d.locs(func(uri string) string {
 				if path, ok := strings.CutPrefix(uri, c.base()+pathRoot); ok {
-					return c.base() + there(pathRoot+path)
+					return c.base() + rename(pathRoot+path)
 				}
 				return uri
 			})
 		}
 		sw.inbound = func(c *call) {
-			if path, ok := back(c); ok {
-				c.ask(c.prefix + path)
+			if path, ok := original(c); ok {
+				c.setPath(c.prefix + path)
 			}
 		}
 	})
 }
 
-// ask changes the path that the request asks for.
-func (c *call) ask(path string) {
+func (c *call) setPath(path string) {
 	r := new(http.Request)
 	*r = *c.r
 	u := *c.r.URL
@@ -230,15 +228,15 @@ func (c *call) ask(path string) {
 var fixityQuirks = []*Switch{
 	inHashes("46", "hashes are written with the prefix SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
 	inHashes("47", "hashes are in base64", func(sum []byte) string { return "sha-256:" + base64.StdEncoding.EncodeToString(sum) }),
-	inDocuments("49", "the attributes hash and length are empty", func(_ *call, d *document) {
+	inDocuments("49", "the attributes \"hash\" and \"length\" are empty", func(_ *call, d *document) {
 		for _, n := range d.allMD() {
 			empty := func(string) string { return "" }
 			n.change("hash", empty)
 			n.change("length", empty)
 		}
 	}),
-	inHashes("50", "hashes are of other bytes than those served", func(sum []byte) string { return "sha-256:" + hex.EncodeToString(spoiled(sum)) }),
-	inAnswers("51", "resources are compressed without a request for it, and lists describe the uncompressed bytes", func(_ *call, a *answer) {
+	inHashes("50", "hashes are not those of the served bytes", func(sum []byte) string { return "sha-256:" + hex.EncodeToString(wrongDigest(sum)) }),
+	inAnswers("51", "resources are compressed although no request allows it, and lists describe the uncompressed bytes", func(_ *call, a *answer) {
 		if b, ok := a.content(); ok && a.resource != nil {
 			a.bytes(gzipped(b))
 			a.header.Set("Content-Encoding", "gzip")
@@ -246,8 +244,6 @@ var fixityQuirks = []*Switch{
 	}),
 }
 
-// inHashes returns a quirk that changes the SHA-256 digests of resources and packages
-// in documents.
 func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	return inDocuments(number, says, func(_ *call, d *document) {
 		for _, n := range d.allMD() {
@@ -256,8 +252,7 @@ func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	})
 }
 
-// rehash changes how a SHA-256 digest is written in a hash attribute. It returns any
-// other text unchanged.
+// rehash changes how a SHA-256 digest is written, and returns any other text unchanged.
 func rehash(s string, write func(sum []byte) string) string {
 	digits, ok := strings.CutPrefix(s, "sha-256:")
 	sum, err := hex.DecodeString(digits)
@@ -267,8 +262,7 @@ func rehash(s string, write func(sum []byte) string) string {
 	return write(sum)
 }
 
-// spoiled returns a wrong digest of the same length.
-func spoiled(sum []byte) []byte {
+func wrongDigest(sum []byte) []byte {
 	other := slices.Clone(sum)
 	other[0] ^= 0xff
 	return other
@@ -280,11 +274,11 @@ var httpQuirks = []*Switch{
 		sw.answer = func(c *call, a *answer) {
 			if a.resource != nil {
 				codes := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError}
-				a.only(codes[c.luck.IntN(len(codes))], "Retry-After", "1")
+				a.respondWith(codes[c.luck.IntN(len(codes))], "Retry-After", "1")
 			}
 		}
 	}),
-	inAnswers("60", "Last-Modified is in ISO format", func(_ *call, a *answer) {
+	inAnswers("60", "Last-Modified has the format of ISO 8601", func(_ *call, a *answer) {
 		if a.resource != nil {
 			a.header.Set("Last-Modified", a.resource.Changed.Format(time.RFC3339))
 		}
@@ -299,14 +293,13 @@ func (e entry) with(a attr) entry {
 	return e
 }
 
-// nodes removes the nodes of entries for which the given function returns false.
-func (d *document) nodes(keep func(node) bool) {
+func (d *document) filterNodes(keep func(node) bool) {
 	for i := range d.entries {
 		d.entries[i] = slices.DeleteFunc(d.entries[i], func(n node) bool { return !keep(n) })
 	}
 }
 
-// dlib changes the document to the form that resourcesync.DialectDLib describes.
+// dlib converts a document to resourcesync.DialectDLib.
 func dlib(_ *call, d *document) {
 	d.rs = "http://www.openarchives.org/rs/"
 	d.md().rename("at", "modified")
@@ -321,7 +314,7 @@ func dlib(_ *call, d *document) {
 	}
 }
 
-// mid2013 changes the document to the form that resourcesync.DialectMid2013 describes.
+// mid2013 converts a document to resourcesync.DialectMid2013.
 func mid2013(_ *call, d *document) {
 	d.md().rename("at", "modified")
 	d.md().rename("from", "modified")
@@ -330,8 +323,8 @@ func mid2013(_ *call, d *document) {
 	}
 }
 
-// pages reduces a Resource List to the requested one of its three pages.
-func pages(c *call, d *document) {
+// paginate reduces a Resource List to the requested page of three.
+func paginate(c *call, d *document) {
 	const count = 3
 	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
 		return
@@ -360,7 +353,7 @@ func gzipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// staleDocuments stores documents as they were at an earlier time.
+// staleDocuments stores earlier forms of documents.
 type staleDocuments struct {
 	mu   sync.Mutex
 	kept map[string]keptDocument
@@ -371,17 +364,15 @@ type keptDocument struct {
 	at   int64 // the number of publications that had begun when the document was stored
 }
 
-// These are the limits of the stored documents.
 const (
-	maxStale      = 32
-	maxStaleBytes = 1 << 20
+	maxStale      = 32      // the largest number of stored documents
+	maxStaleBytes = 1 << 20 // the largest size of a stored document
 )
 
-// remembered returns the stored earlier form of the document at the given key. Once the
-// given number of publications have begun since that was stored, the present form is
-// stored and returned instead. Documents beyond the limits are never stored.
-func (w *wire) remembered(key string, text []byte, publications int64) []byte {
-	now := w.s.journal.count()
+// earlierForm returns the stored form of a document. If that is older than the given number of
+// publications, or if there is none, earlierForm stores and returns text, the present form.
+func (w *wire) earlierForm(key string, text []byte, publications int64) []byte {
+	now := w.s.journal.publications()
 	w.stale.mu.Lock()
 	defer w.stale.mu.Unlock()
 	old, ok := w.stale.kept[key]

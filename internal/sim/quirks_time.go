@@ -7,7 +7,7 @@ import (
 )
 
 var timeQuirks = []*Switch{
-	inDocuments("28", "Resource Lists have from instead of at", func(_ *call, d *document) {
+	inDocuments("28", "Resource Lists have \"from\" instead of \"at\"", func(_ *call, d *document) {
 		if d.is("resourcelist") {
 			d.md().rename("at", "from")
 		}
@@ -30,11 +30,11 @@ var timeQuirks = []*Switch{
 			}
 		}
 	}),
-	inDocuments("31", "times have a space instead of the T, and no time zone", func(_ *call, d *document) {
-		d.times(func(s string) string { return strings.TrimSuffix(strings.Replace(s, "T", " ", 1), "Z") })
+	inDocuments("31", "times have a space instead of \"T\", and no time zone", func(_ *call, d *document) {
+		d.replaceTimes(func(s string) string { return strings.TrimSuffix(strings.Replace(s, "T", " ", 1), "Z") })
 	}),
-	inDocuments("32", "times are local times, two hours ahead, but are marked as UTC", func(_ *call, d *document) {
-		d.times(func(s string) string { return later(s, 2*time.Hour) })
+	inDocuments("32", "times are those of a time zone two hours ahead, but marked as UTC", func(_ *call, d *document) {
+		d.replaceTimes(func(s string) string { return later(s, 2*time.Hour) })
 	}),
 	inDocuments("33", "lastmod is the time at which the list was written", func(c *call, d *document) {
 		for _, e := range d.entries {
@@ -54,15 +54,15 @@ var timeQuirks = []*Switch{
 			d.md().set("from", d.entries[0].md().get("datetime"))
 		}
 	}),
-	inBytes("36", "lists come from a cache that is up to five publications old", func(c *call, text []byte) []byte {
-		return c.remembered(c.path, text, 5)
+	inBytes("36", "documents come from a cache that is up to five publications old", func(c *call, text []byte) []byte {
+		return c.earlierForm(c.path, text, 5)
 	}),
 	inDocuments("37", "deletions are never listed", func(_ *call, d *document) {
 		if d.is("changelist") {
 			d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return e.md().get("change") == "deleted" })
 		}
 	}),
-	inDocuments("38", "deletions name another URI", func(_ *call, d *document) {
+	inDocuments("38", "deletions have another URI than the deleted resource", func(_ *call, d *document) {
 		for _, e := range d.entries {
 			if e.md().get("change") == "deleted" {
 				find(e, "loc").text += "?gone"
@@ -71,8 +71,7 @@ var timeQuirks = []*Switch{
 	}),
 }
 
-// later adds a duration to a time that is given as text. It returns a text that is not
-// a valid time unchanged.
+// later adds a duration to a time, and returns any other text unchanged.
 func later(s string, by time.Duration) string {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 type Options struct {
 	Model           *Model
 	BaseURL         string      // the base URL, in the form in which source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // the buckets of the published documents, and of the documents before they are published; only this Source may use them, and they are empty at first
+	Bucket, Staging blob.Bucket // published documents, and documents before their publication; empty, and used by no other Source
 
 	ChangeListMax int           // the largest number of changes in a Change List, at most 50,000; 0 means 5,000
 	MaxEntries    int           // the largest number of entries in a Resource List; 0 means 50,000
-	RebaseEvery   time.Duration // the simulated time between two Resource Lists; 0 means 24 h. After many changes a Resource List is written sooner.
-	Dumps         bool          // the Source offers Resource Dumps and Change Dumps
+	RebaseEvery   time.Duration // the longest simulated time between two Resource Lists; 0 means 24 h
+	Dumps         bool          // whether the Source offers Resource Dumps and Change Dumps
 	DumpEvery     time.Duration // the simulated time between two Resource Dumps; 0 means 24 h
 	Archive       *source.Archive
 	// Keep is the simulated time for which documents stay available after they were
@@ -50,14 +50,13 @@ type Source struct {
 	wire      wire
 }
 
-// published has data about the last publication of a set.
 type published struct {
 	name     string
-	through  int64     // the number of the last published change
-	at       time.Time // the time of the last publication
+	through  int64     // the number of the last published change of the set
+	at       time.Time // the time of the last publication of the set
 	dumped   time.Time // the time of the last Resource Dump
 	snapshot time.Time // the time of the last Resource List
-	listed   int64     // the number of the last change that the last Resource List contains
+	listed   int64     // the number of the last change that the last Resource List includes
 }
 
 // NewSource returns a Source that has not published yet.
@@ -68,10 +67,10 @@ func NewSource(o Options) (*Source, error) {
 	if o.ChangeListMax < 0 || o.ChangeListMax > resourcesync.MaxEntries {
 		return nil, fmt.Errorf("simulating: expected Change Lists of 1 to %d changes, found %d", resourcesync.MaxEntries, o.ChangeListMax)
 	}
-	or(&o.ChangeListMax, defaultChangeList)
-	or(&o.RebaseEvery, defaultEvery)
-	or(&o.DumpEvery, defaultEvery)
-	or(&o.Keep, defaultKeep)
+	setDefault(&o.ChangeListMax, defaultChangeList)
+	setDefault(&o.RebaseEvery, defaultEvery)
+	setDefault(&o.DumpEvery, defaultEvery)
+	setDefault(&o.Keep, defaultKeep)
 	s := &Source{o: o, journal: newJournal(), past: generations{byKey: map[string][]*generation{}}}
 	s.publisher = &source.Publisher{
 		Bucket: o.Bucket, Staging: o.Staging, Journal: s.journal, BaseURL: o.BaseURL,
@@ -89,10 +88,9 @@ func NewSource(o Options) (*Source, error) {
 	return s, s.wire.open(s)
 }
 
-// or sets an option that is zero to the given default.
-func or[T int | time.Duration](option *T, to T) {
+func setDefault[T int | time.Duration](option *T, value T) {
 	if *option == 0 {
-		*option = to
+		*option = value
 	}
 }
 
@@ -126,7 +124,7 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	}
 	next := *p
 	next.through, next.at = through, now
-	if last.ID == 0 || through-p.listed > s.staleness() || now.Sub(p.snapshot) >= s.o.RebaseEvery {
+	if last.ID == 0 || through-p.listed > s.relistAfter() || now.Sub(p.snapshot) >= s.o.RebaseEvery {
 		u.Snapshot = &source.Snapshot{At: now, Completed: now, Through: through, Resources: s.resources(set)}
 		next.snapshot, next.listed = now, through
 	}
@@ -151,34 +149,32 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	return s.keepGenerations(ctx)
 }
 
-// staleness returns the number of changes after which a new Resource List is written.
-// It is the number that fits into a Change List, or a tenth of the set if that is more.
-func (s *Source) staleness() int64 {
+// relistAfter returns the number of changes after which a new Resource List is written: as
+// many as a Change List can have, or a tenth of the set if that is more.
+func (s *Source) relistAfter() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
-// windows divides the changes in the given range of numbers into Change Lists.
+// windows divides the changes with these numbers, from number to through, into Change Lists.
 func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
 	var all []source.Window
 	for {
 		w := source.Window{Number: number, From: from, Through: through}
 		end := number + int64(s.o.ChangeListMax)
 		if end > through {
-			return append(all, s.filled(set, w)), nil
+			return append(all, s.withChanges(set, w)), nil
 		}
 		first, err := s.o.Model.change(set, end)
 		if err != nil {
 			return nil, err
 		}
 		w.Until, w.Through = first.Datetime, end-1
-		all = append(all, s.filled(set, w))
+		all = append(all, s.withChanges(set, w))
 		number, from = end, first.Datetime
 	}
 }
 
-// filled returns a copy of a window (the range of changes of one Change List) whose
-// function Changes yields the changes.
-func (s *Source) filled(set int, w source.Window) source.Window {
+func (s *Source) withChanges(set int, w source.Window) source.Window {
 	w.Changes = s.changes(set, w.Number, w.Through)
 	if p := &s.sets[set]; s.o.Dumps {
 		w.FreshFrom = w.From

@@ -136,11 +136,11 @@ func TestAResourceListIsTheTruthOfItsMoment(t *testing.T) {
 	if int64(len(changes)) != m.Last(0) || len(changes) < 20 {
 		t.Errorf("Change List: got %d changes, want %d", len(changes), m.Last(0))
 	}
-	if n := s.journal.count(); n != 2 {
+	if n := s.journal.publications(); n != 2 {
 		t.Errorf("publications: got %d, want 2", n)
 	}
-	if err := s.Publish(t.Context()); err != nil || s.journal.count() != 2 {
-		t.Errorf("publishing when nothing is new: got %v and %d publications", err, s.journal.count())
+	if err := s.Publish(t.Context()); err != nil || s.journal.publications() != 2 {
+		t.Errorf("publishing when nothing is new: got %v and %d publications", err, s.journal.publications())
 	}
 }
 

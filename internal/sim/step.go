@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Counts has the number of changes of each kind.
+// Counts counts changes by their kind.
 type Counts struct{ Created, Updated, Deleted int64 }
 
 // Sum returns the total number of changes of all kinds.
@@ -31,8 +31,8 @@ func (c *Counts) count(k kind) {
 	}
 }
 
-// CheckStep returns an error if a Step of the given duration would make more changes
-// than permitted on average (half of MaxStep).
+// CheckStep returns an error if a Step of the given duration would make more than half of
+// MaxStep changes on average.
 func (m *Model) CheckStep(d time.Duration) error {
 	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
 		return fmt.Errorf("%g changes a second for %v are too many for one step: expected at most %d changes", m.cfg.Rate, d, MaxStep/2)
@@ -48,7 +48,7 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 		return n, err
 	}
 	end := m.now + d.Microseconds()
-	for at := m.next(m.now); at < end && n.Sum() < MaxStep; at = m.next(at) {
+	for at := m.nextTime(m.now); at < end && n.Sum() < MaxStep; at = m.nextTime(at) {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
@@ -60,10 +60,9 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// next returns a random time for the change that follows a change at the given time.
-// The intervals between changes are exponentially distributed, as in a Poisson process,
-// and at least a microsecond long.
-func (m *Model) next(at int64) int64 {
+// nextTime returns a random time for the change after the one at the given time. The times
+// are a Poisson process, except that they are at least a microsecond apart.
+func (m *Model) nextTime(at int64) int64 {
 	if m.cfg.Rate == 0 {
 		return 1<<63 - 1
 	}
@@ -93,9 +92,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of the next change at random. It never chooses to delete the
-// last resource, or to create more than twice as many resources as there were at the
-// start.
+// draw chooses the kind of the next change at random. It keeps at least as many resources as
+// there are sets, and at most bound of them.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted
@@ -113,8 +111,8 @@ func (m *Model) draw() kind {
 
 func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
 
-// pick chooses the resource for a change. Half of the resources that it creates are
-// ones that were deleted before.
+// pick chooses the resource for a change. For half of the creations it chooses a resource
+// that was deleted before.
 func (m *Model) pick(k kind) uint32 {
 	switch k {
 	case created:
@@ -133,8 +131,7 @@ func (m *Model) pick(k kind) uint32 {
 	return m.alive[m.rng.IntN(len(m.alive))]
 }
 
-// apply changes the state of the Model as an event describes. If the event creates a
-// deleted resource again, that resource must be the last one in gone.
+// If an event creates a deleted resource again, this resource must be the last of Model.gone.
 func (m *Model) apply(e event) {
 	switch {
 	case int(e.id) == len(m.states):
@@ -160,8 +157,8 @@ func (m *Model) apply(e event) {
 	m.remember(e)
 }
 
-// remember appends an event to the history. When the history has half again as many
-// events as it must store, its oldest events are dropped.
+// remember stores up to one and a half times Config.History events before it drops the oldest
+// ones, so that it rarely moves events in memory.
 func (m *Model) remember(e event) {
 	h := &m.logs[int(e.id)%m.cfg.Sets]
 	if len(h.events) >= m.cfg.History+m.cfg.History/2 {

@@ -14,35 +14,35 @@ import (
 type Switch struct {
 	Name  string  // the number of a quirk, or the name of a fault
 	Says  string  // a description of what the Switch changes
-	Rows  string  // the identifiers of the rows in the catalogue of faults; "" for a quirk, which is not a fault
+	Rows  string  // the ids of the rows in the catalogue of faults; "" for a quirk, which is no fault
 	Share float64 // the fraction of responses or resources that the Switch affects by default
-	Of    Scope   // whether a share of the responses or of the resources is affected, or everything
+	Of    Scope   // whether Share is a fraction of the responses or of the resources
 
-	inbound func(*call)                       // a function that changes the request
-	route   func(*call) *answer               // a function that answers requests for paths that exist only with the switch; it returns nil for any other request
-	doc     func(*call, Switched, *document)  // a function that changes a document
-	raw     func(c *call, text []byte) []byte // a function that changes the encoded bytes of a document
-	answer  func(*call, *answer)              // a function that changes any response
+	inbound func(*call)                       // changes the request
+	route   func(*call) *answer               // answers requests for paths that exist only with the Switch; returns nil for other paths
+	doc     func(*call, Switched, *document)  // changes a document
+	raw     func(c *call, text []byte) []byte // changes the encoded bytes of a document
+	answer  func(*call, *answer)              // changes any response
 
 	kinds  []string // the kinds of documents to which the fields cache and status apply
-	cache  bool     // a simulated cache answers with a document of an earlier publication
+	cache  bool     // whether a simulated cache answers with a document of an earlier publication
 	status int      // the HTTP status with which the Source answers requests for the documents
-	hard   bool     // simulated caches also answer requests with Cache-Control: no-cache
-	clock  shift    // the time by which the Source's clock is ahead
+	hard   bool     // whether simulated caches also answer requests with Cache-Control: no-cache
+	clock  shift    // how far the Source's clock is ahead
 }
 
-// Scope says whether a Switch affects a share of the responses, a share of the
-// resources, or everything.
+// Scope says whether a Switch affects everything, a fraction of the responses, or a fraction
+// of the resources.
 type Scope string
 
 // The scopes.
 const (
 	Always  Scope = "always"  // every response and resource is affected
-	Answers Scope = "answers" // each response is affected with the same probability
-	Entries Scope = "entries" // some resources are always affected, and the others never
+	Answers Scope = "answers" // a response is affected with the probability Share
+	Entries Scope = "entries" // the fraction Share of the resources is affected, always the same ones
 )
 
-// Switched is a Switch that is turned on, with the share of responses or resources that
+// Switched is a Switch that is turned on, with the fraction of responses or resources that
 // it affects.
 type Switched struct {
 	*Switch
@@ -54,8 +54,8 @@ func Switches() []*Switch { return slices.Concat(quirks, faults) }
 
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has always returns the same result for a URI.
-func (sw Switched) has(uri string) bool {
+// affects returns the same result for a URI in every call.
+func (sw Switched) affects(uri string) bool {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, sw.Name+" "+uri) // the error is ignored: writing to a hash never fails
 	return unit(mix(h.Sum64())) <= sw.Share
@@ -63,7 +63,7 @@ func (sw Switched) has(uri string) bool {
 
 func (sw Switched) each(d *document, change func(entry)) {
 	for _, e := range d.entries {
-		if sw.has(e.loc()) {
+		if sw.affects(e.loc()) {
 			change(e)
 		}
 	}
@@ -72,8 +72,8 @@ func (sw Switched) each(d *document, change func(entry)) {
 // ParseQuirks parses comma-separated numbers of quirks.
 func ParseQuirks(list string) ([]Switched, error) { return parse(list, "quirk", quirks) }
 
-// ParseFaults parses comma-separated names of faults. A name may be followed by "=" and
-// the share of responses or resources that are affected: truncate,http-500=2%.
+// ParseFaults parses comma-separated names of faults. After a name, "=" and a percentage may
+// set the fraction of affected responses or resources: truncate,http-500=2%.
 func ParseFaults(list string) ([]Switched, error) { return parse(list, "fault", faults) }
 
 // ParseSwitches parses comma-separated numbers of quirks and names of faults in one
@@ -89,7 +89,7 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 		name, share, given := strings.Cut(item, "=")
 		i := slices.IndexFunc(all, func(s *Switch) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no %s %q (--list names them)", what, name)
+			return nil, fmt.Errorf("there is no %s %q (--list shows all)", what, name)
 		}
 		sw := Switched{all[i], all[i].Share}
 		if sw.Of == Always {
@@ -98,7 +98,7 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 		if given {
 			var err error
 			if sw.Share, err = parseShare(share); err != nil || sw.Of == Always && sw.Share != 1 {
-				return nil, fmt.Errorf("%s %q: expected a share such as 2%%, and only for a switch for which --list shows one, found %q", what, name, share)
+				return nil, fmt.Errorf("%s %q: found %q; expected a percentage such as 2%%, if --list shows one for this name", what, name, share)
 			}
 		}
 		on = append(on, sw)
@@ -106,7 +106,6 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 	return on, nil
 }
 
-// parseShare parses a percentage, which must be above 0.
 func parseShare(s string) (float64, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -116,7 +115,6 @@ func parseShare(s string) (float64, error) {
 	return percent / 100, nil
 }
 
-// rewrite lets the switches change the document in a response.
 func (c *call) rewrite(a *answer) error {
 	var docs, raws []Switched
 	for _, sw := range c.switches {

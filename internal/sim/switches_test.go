@@ -518,7 +518,7 @@ func TestSharesAreKept(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		if on[1].has(fmt.Sprint("http://sim.example.org/", i)) {
+		if on[1].affects(fmt.Sprint("http://sim.example.org/", i)) {
 			spoiled++
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Truth is the state that a Model's resources had at one time.
+// Truth is the state of a Model's resources at one moment.
 type Truth struct {
 	model *Model
 	at    int64
 }
 
-// TruthAt returns the state of the resources at the given time, after all changes
-// before that time. It returns ErrForgotten if some later changes are no longer stored.
+// TruthAt returns the state of the resources at the given time. It returns ErrForgotten if
+// some changes after that time are no longer stored.
 func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	t := Truth{m, at.UnixMicro()}
 	m.mu.RLock()
@@ -31,11 +31,11 @@ func (m *Model) TruthAt(at time.Time) (Truth, error) {
 // Truth, even if the Model changes during the loop. The error is ErrForgotten if
 // changes since that time are no longer stored.
 func (t Truth) All() iter.Seq2[Resource, error] {
-	const share = 64 << 10 // the number of ids that one call of share handles; each call reads the history of changes once
+	const share = 64 << 10 // the number of ids in a batch; for each batch the whole history is read
 	return func(yield func(Resource, error) bool) {
 		buf := make([]byte, hashBuffer)
 		for from := uint32(0); ; from += share {
-			batch, more, err := t.share(from, from+share)
+			batch, more, err := t.inRange(from, from+share)
 			if err != nil {
 				yield(Resource{}, err)
 				return
@@ -55,9 +55,9 @@ func (t Truth) All() iter.Seq2[Resource, error] {
 	}
 }
 
-// share returns the resources with from <= id < to, in their state at the time of the
-// Truth. A resource that has changed since then is returned without Changed and SHA256.
-func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
+// inRange returns the resources with from <= id < to, in their state at the time of the
+// Truth. The fields Changed and SHA256 are zero if a resource was changed after that time.
+func (t Truth) inRange(from, to uint32) (batch []Resource, more bool, err error) {
 	m := t.model
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -78,8 +78,8 @@ func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	return batch, to < uint32(len(m.states)), nil
 }
 
-// undo returns the version numbers that resources had at the time of the Truth, for
-// those that have changed since then; 0 means that the resource did not exist.
+// undo returns the earlier version number of each resource that was changed after the time of
+// the Truth. The number is 0 if the resource did not exist at that time.
 func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	was := map[uint32]uint32{}
 	for set := range t.model.logs {
@@ -106,9 +106,8 @@ func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	return was, nil
 }
 
-// WriteCSV writes the header line "uri,length,sha256", and then one line for each
-// resource, in the order of the ids. The URIs are the paths of the resources after
-// base.
+// WriteCSV writes the header line "uri,length,sha256", and then one line for each resource,
+// in the order of the ids. A URI is base followed by the path of the resource.
 func (t Truth) WriteCSV(ctx context.Context, w io.Writer, base string) error {
 	out := csv.NewWriter(w)
 	line := []string{"uri", "length", "sha256"}

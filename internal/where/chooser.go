@@ -16,11 +16,10 @@ import (
 	"instep/transfer"
 )
 
-// Conditions are conditions that a record must fulfil together.
+// Conditions select the records that fulfil all of them.
 type Conditions []condition
 
-// Parse reads conditions in the form `XPATH=VALUE`, or `XPATH` to require only that the
-// node exists.
+// Parse reads conditions. `XPATH=VALUE` requires a node with this text, and `XPATH` any node.
 func Parse(texts []string) (Conditions, error) {
 	var all Conditions
 	for _, text := range texts {
@@ -33,8 +32,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions on them. It remembers the results and
-// does not fetch a record again, so a new Chooser is needed for each run.
+// Chooser fetches records and evaluates conditions on them. It fetches a record only once, so
+// that each run needs a new Chooser.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -48,8 +47,7 @@ type answer struct {
 	err     error
 }
 
-// maxSeen is the largest number of remembered results. When it is reached, all of them
-// are dropped.
+// maxSeen is the largest number of stored results. When it is reached, all are dropped.
 const maxSeen = 100_000
 
 // maxTime is the longest time for the transfer of a record, including its retries.
@@ -71,10 +69,9 @@ func (w *Chooser) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Selects reports whether a record fulfils all conditions. The record is the target of the
-// given link, and is verified with the digests and the length in the link. An error means
-// that the answer is unknown, because the record cannot be fetched, or because it is not
-// XML and the link has no digest.
+// Selects reports whether the target of a link, a record, fulfils all conditions. The record
+// is verified with the digests and the length of the link. An error means that the result is
+// unknown: the record cannot be fetched, or it is not XML and the link has no digest.
 func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,14 +92,14 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		clear(w.seen)
 	}
 	w.seen[key] = a
-	if a.err == nil { // the result is also valid for other links to the record, whatever their digests are
+	if a.err == nil { // links to the record with other digests, or without digests, have the same result
 		w.seen[sum.String()], w.seen[l.Href] = a, a
 	}
 	return a.selects, a.err
 }
 
-// key returns a text that identifies the target of a link: its SHA-256 digest, or else
-// its URI and its other digests.
+// key identifies the target of a link by the SHA-256 digest, or else by the URI and the other
+// digests.
 func key(l resourcesync.Link) string {
 	if sum := l.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
 		return resourcesync.Digests{sum}.String()
@@ -110,15 +107,15 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate finds out whether a record fulfils all conditions. A verified record that is
-// not XML fulfils none.
+// evaluate does not select a verified record that is not XML. If the record is not verified,
+// the result is an error.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {
 	case err != nil && proved:
 		return answer{}
 	case err != nil:
-		return answer{err: fmt.Errorf("not XML that can be read: %w", err)}
+		return answer{err: fmt.Errorf("the record is not well-formed XML: %w", err)}
 	}
 	work := &work{left: maxWork}
 	for _, c := range w.conditions {
@@ -129,14 +126,14 @@ func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	return answer{selects: true}
 }
 
-// fetch returns the record that is the target of a link, verified with the length and
-// digests of the link, and the SHA-256 of the record.
+// fetch verifies the target of a link with the length and the digests of the link. It returns
+// the bytes and their SHA-256.
 func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resourcesync.Digests, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	want := harvest.Resource{URI: l.Href, Length: l.Length, Digests: l.Digests, Type: l.Type, Encoding: l.Encoding}
 	if l.Length.Known() && l.Length.Int64() > maxRecord {
-		return nil, nil, withURI(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
+		return nil, nil, withURI(l.Href, fmt.Errorf("the link states a length of %d bytes; expected at most %d", l.Length.Int64(), maxRecord))
 	}
 	req := transfer.Request(&want)
 	req.MaxBytes = maxRecord

@@ -11,8 +11,8 @@ import (
 // maxCondition is the largest length of a condition, in bytes.
 const maxCondition = 4 << 10
 
-// namespaces maps the prefixes that conditions may always use to their namespaces. Records
-// cannot redefine these prefixes.
+// namespaces has the prefixes that conditions may use for every record, with their
+// namespaces.
 var namespaces = map[string]string{
 	"dc":      "http://purl.org/dc/elements/1.1/",
 	"dcterms": "http://purl.org/dc/terms/",
@@ -21,15 +21,14 @@ var namespaces = map[string]string{
 	"xml":     "http://www.w3.org/XML/1998/namespace",
 }
 
-// condition is an XPath 1.0 expression that must select a node of the record. Unless exists
-// is set, the text of a selected node must equal the field value.
 type condition struct {
-	path, value string
-	exists      bool
+	path   string // an XPath 1.0 expression, which must select a node of the record
+	value  string // the text that a selected node must have
+	exists bool   // whether the node may have any text, so that value is not used
 }
 
-// anyOfNamespace matches a node test for all names of a prefix, such as dc:*. The XPath
-// module never finds a node for such a test.
+// anyOfNamespace matches a node test such as dc:*, for which the XPath module never finds a
+// node.
 var anyOfNamespace = regexp.MustCompile(`[^:]:\*`)
 
 func parseCondition(text string) (condition, error) {
@@ -40,11 +39,11 @@ func parseCondition(text string) (condition, error) {
 	c.path = strings.TrimSpace(c.path)
 	switch {
 	case len(text) > maxCondition:
-		return c, fmt.Errorf("a condition of %d bytes: expected at most %d", len(text), maxCondition)
+		return c, fmt.Errorf("the condition has %d bytes; expected at most %d", len(text), maxCondition)
 	case c.path == "":
 		return c, fmt.Errorf("%q: expected XPATH=VALUE or XPATH", text)
 	case anyOfNamespace.MatchString(c.path):
-		return c, fmt.Errorf("%q: a condition can't match all names of a prefix: use *[namespace-uri()='URI']", text)
+		return c, fmt.Errorf("%q: a prefix followed by * is not supported: use *[namespace-uri()='URI']", text)
 	}
 	expr, err := xpath.Compile(c.path)
 	if err != nil {
@@ -57,8 +56,8 @@ func parseCondition(text string) (condition, error) {
 	return c, nil
 }
 
-// selectsNodes returns an error if an expression does not select nodes, but counts or
-// compares, so that the result has no text.
+// selectsNodes returns an error for an expression whose result is a number, a text or a
+// truth value, and not nodes.
 func selectsNodes(expr *xpath.Expr, w *work) error {
 	empty := &node{kind: xpath.RootNode}
 	if _, ok := expr.Evaluate(w.navigator(empty)).(*xpath.NodeIterator); !ok {
@@ -67,9 +66,8 @@ func selectsNodes(expr *xpath.Expr, w *work) error {
 	return nil
 }
 
-// equals returns the position of the "=" that separates the expression from the value:
-// the first one outside of quotes, brackets and parentheses. It returns -1 if there is
-// none.
+// equals returns the position of the first "=" outside of quotes, brackets and parentheses,
+// which separates the expression from the value. It returns -1 if there is none.
 func equals(text string) int {
 	depth, quote := 0, byte(0)
 	for i := range len(text) {
@@ -91,11 +89,11 @@ func equals(text string) int {
 	return -1
 }
 
-// holds reports whether a record fulfils the condition. Names with a prefix that is
-// neither in namespaces nor declared in the record match nothing.
+// holds returns false if the expression has a prefix that is neither in namespaces nor
+// declared in the record.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // the expression must have an unknown prefix, because parseCondition compiled it without namespaces
+	if err != nil { // the error is an unknown prefix, because parseCondition has found no other error
 		return false, nil
 	}
 	found := false

@@ -8,14 +8,13 @@ import (
 	"github.com/antchfx/xpath"
 )
 
-// maxWork is the largest amount of work for all evaluations on one record. Each step
-// from node to node counts as one unit, and so do 64 bytes of text.
+// maxWork is the largest number of steps in all evaluations on one record. A step is a move
+// from node to node, or the reading of 64 bytes of text.
 const maxWork = 5 << 20
 
-var errWork = errors.New("the XPath takes too much work on this record")
+var errWork = errors.New("the XPath takes too many steps on this record")
 
-// work counts down the work that evaluations may still do.
-type work struct{ left int }
+type work struct{ left int } // the number of steps that are still allowed
 
 func (w *work) spend(steps int) {
 	if w.left -= steps; w.left < 0 {
@@ -23,8 +22,8 @@ func (w *work) spend(steps int) {
 	}
 }
 
-// try calls a function that evaluates an expression. It returns a panic of the function
-// as an error, because the XPath module panics instead of returning errors.
+// try returns a panic of evaluate as an error, because the XPath module panics instead of
+// returning errors.
 func (w *work) try(evaluate func() error) (err error) {
 	defer func() {
 		switch failed := recover().(type) {
@@ -42,15 +41,14 @@ func (w *work) navigator(root *node) xpath.NodeNavigator {
 	return &navigator{work: w, root: root, node: root, attr: -1}
 }
 
-// navigator moves from node to node in a record and counts each step.
+// navigator implements xpath.NodeNavigator and counts each step.
 type navigator struct {
 	*node
 	work *work
 	root *node
-	attr int // the index of the attribute at which the navigator is; -1 if the navigator is at the node itself
+	attr int // the index of the current attribute; -1 if the node itself is current
 }
 
-// NodeType returns the kind of the current node.
 func (n *navigator) NodeType() xpath.NodeType {
 	if n.attr >= 0 {
 		return xpath.AttributeNode
@@ -58,7 +56,6 @@ func (n *navigator) NodeType() xpath.NodeType {
 	return n.kind
 }
 
-// LocalName returns the name of the current node without its prefix.
 func (n *navigator) LocalName() string {
 	if n.attr >= 0 {
 		return n.attrs[n.attr].Name.Local
@@ -66,7 +63,6 @@ func (n *navigator) LocalName() string {
 	return n.name.Local
 }
 
-// NamespaceURL returns the namespace of the current node.
 func (n *navigator) NamespaceURL() string {
 	if n.attr >= 0 {
 		return n.attrs[n.attr].Name.Space
@@ -74,8 +70,6 @@ func (n *navigator) NamespaceURL() string {
 	return n.name.Space
 }
 
-// Prefix returns the prefix of the current node; "" for an element in the default
-// namespace.
 func (n *navigator) Prefix() string {
 	if n.attr >= 0 { // an attribute without a prefix has no namespace
 		return n.attrs[n.attr].Name.Space
@@ -83,7 +77,6 @@ func (n *navigator) Prefix() string {
 	return n.prefix
 }
 
-// Value returns the text of the current node.
 func (n *navigator) Value() string {
 	if n.attr >= 0 {
 		n.work.spend(1 + len(n.attrs[n.attr].Value)>>6)
@@ -102,14 +95,12 @@ func (n *navigator) appendText(b *strings.Builder, in *node) {
 	}
 }
 
-// Copy returns another navigator at the same node, which moves independently.
 func (n *navigator) Copy() xpath.NodeNavigator {
 	n.work.spend(1)
 	other := *n
 	return &other
 }
 
-// MoveTo moves to the current node of another navigator.
 func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	n.work.spend(1)
 	o, ok := other.(*navigator)
@@ -119,11 +110,8 @@ func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	return ok
 }
 
-// MoveToRoot moves to the root of the record, which is the document.
 func (n *navigator) MoveToRoot() { n.node, n.attr = n.root, -1 }
 
-// MoveToParent moves to the parent of the current node. For an attribute that is its
-// element.
 func (n *navigator) MoveToParent() bool {
 	if n.attr >= 0 {
 		n.attr = -1
@@ -132,8 +120,6 @@ func (n *navigator) MoveToParent() bool {
 	return n.move(n.parent)
 }
 
-// MoveToNextAttribute moves from an element to its first attribute, or from an
-// attribute to the next one.
 func (n *navigator) MoveToNextAttribute() bool {
 	n.work.spend(1)
 	if n.attr+1 >= len(n.attrs) {
@@ -143,17 +129,12 @@ func (n *navigator) MoveToNextAttribute() bool {
 	return true
 }
 
-// MoveToChild moves to the first child of the current node.
 func (n *navigator) MoveToChild() bool { return n.move(n.first) }
 
-// MoveToNext moves to the next sibling of the current node.
 func (n *navigator) MoveToNext() bool { return n.move(n.next) }
 
-// MoveToPrevious moves to the previous sibling of the current node.
 func (n *navigator) MoveToPrevious() bool { return n.move(n.before) }
 
-// MoveToFirst moves to the first sibling of the current node. It returns false if the
-// current node is the first one.
 func (n *navigator) MoveToFirst() bool {
 	if n.before == nil {
 		return false
@@ -161,8 +142,7 @@ func (n *navigator) MoveToFirst() bool {
 	return n.move(n.parent.first)
 }
 
-// move moves to the given node, unless the node is nil or the navigator is at an
-// attribute.
+// move returns false if there is no such node, or if an attribute is current.
 func (n *navigator) move(to *node) bool {
 	n.work.spend(1)
 	if n.attr >= 0 || to == nil {

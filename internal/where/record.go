@@ -13,24 +13,23 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// These are the limits of a record.
 const (
-	maxRecord = 1 << 20 // bytes
+	maxRecord = 1 << 20 // the largest length of a record in bytes
 	maxDepth  = 200     // the largest depth of nested elements
 )
 
 type record struct {
 	root     *node
-	prefixes map[string]string // the namespaces, by prefix; a record cannot redefine the well-known prefixes
+	prefixes map[string]string // maps prefixes to namespaces; a record cannot redefine the well-known prefixes
 }
 
-// node is the document, an element, or a text.
+// node is the document, an element or a text.
 type node struct {
 	kind         xpath.NodeType
 	name         xml.Name   // the name of an element, with its namespace
-	prefix       string     // the prefix of the element's namespace; "" for the default namespace
-	standard     string     // the default namespace inside the element
-	attrs        []xml.Attr // the attributes of an element, without the declarations of namespaces
+	prefix       string     // the prefix of an element; "" if it is in the default namespace
+	standard     string     // the default namespace of the children
+	attrs        []xml.Attr // the attributes of an element, except declarations of namespaces
 	data         string     // text
 	depth        int        // the number of elements around the node
 	parent       *node
@@ -97,7 +96,7 @@ func (p *parser) add(token xml.Token) error {
 
 func (p *parser) begin(t xml.StartElement) error {
 	if p.at.parent == nil && p.at.first != nil {
-		return errors.New("expected one root element, got another one")
+		return errors.New("expected one root element, got several")
 	}
 	n := p.at.add(&node{kind: xpath.ElementNode, name: t.Name, standard: p.at.standard, depth: p.at.depth + 1})
 	if p.at = n; n.depth > maxDepth {
@@ -118,7 +117,7 @@ func (p *parser) begin(t xml.StartElement) error {
 	}
 	undeclared := func(space string) bool { return space != "" && p.names[space] == "" }
 	if n.name.Space != n.standard && undeclared(n.name.Space) || slices.ContainsFunc(n.attrs, func(a xml.Attr) bool { return undeclared(a.Name.Space) }) {
-		return fmt.Errorf("element %s: a prefix is not declared", n.name.Local)
+		return fmt.Errorf("element %s: a prefix in its tag is not declared", n.name.Local)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func TestSelects(t *testing.T) {
 		"of other bytes":       {link: resourcesync.Link{Href: "/record", Digests: digest(t, "other")}, failed: "md5"},
 		"of another length":    {link: resourcesync.Link{Href: "/record", Length: resourcesync.Bytes(5)}, failed: "length"},
 		"none":                 {link: resourcesync.Link{Href: "/none"}, failed: "404"},
-		"not XML":              {link: resourcesync.Link{Href: "/page"}, failed: "not XML"},
+		"not XML":              {link: resourcesync.Link{Href: "/page"}, failed: "not well-formed XML"},
 		"not XML, as listed":   {link: resourcesync.Link{Href: "/page", Digests: digest(t, "<p>maintenance")}},
 		"endless":              {link: resourcesync.Link{Href: "/endless"}, failed: "expected at most 1048576 bytes"},
 		"too long by its link": {link: resourcesync.Link{Href: "/record", Length: resourcesync.Bytes(maxRecord + 1)}, failed: "expected at most 1048576"},

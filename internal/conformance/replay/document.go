@@ -86,7 +86,7 @@ func checkBytes(uri string, m Metadata, data []byte) error {
 		return fmt.Errorf("%s: the entry states no sha-256", uri)
 	}
 	if got := sum(data); got != want {
-		return fmt.Errorf("%s: the entry states sha-256 %s, but the bytes have %s", uri, want, got)
+		return fmt.Errorf("%s: the entry states sha-256 %s, but the sha-256 of the bytes is %s", uri, want, got)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func sha256Of(m Metadata) string {
 	return ""
 }
 
-// parse returns an error if anything but white space follows the root element.
+// parse accepts only white space after the root element.
 func parse(uri string, data []byte) (*Document, error) {
 	d := &Document{URI: uri, raw: data}
 	dec := xml.NewDecoder(strings.NewReader(string(data)))
@@ -111,7 +111,7 @@ func parse(uri string, data []byte) (*Document, error) {
 		switch tok, err := dec.Token(); text := tok.(type) {
 		case nil:
 			if !errors.Is(err, io.EOF) {
-				return nil, fmt.Errorf("%s: after the root element: %w", uri, err)
+				return nil, fmt.Errorf("%s: reading after the root element: %w", uri, err)
 			}
 			return d, nil
 		case xml.CharData:
@@ -125,9 +125,8 @@ func parse(uri string, data []byte) (*Document, error) {
 	}
 }
 
-// change is an entry of a Change List, a Resource List or the manifest of a dump. The
-// fields kind and at are only set for entries that are changes.
+// change is an entry of a Change List, a Resource List or the manifest of a dump.
 type change struct {
-	uri, kind, sum string
-	at             time.Time
+	uri, kind, sum string    // the kind is "" for an entry of a Resource List or Resource Dump
+	at             time.Time // the time of the change; zero if the kind is ""
 }

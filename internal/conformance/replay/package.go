@@ -49,10 +49,10 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		if files[f.Name] != nil {
 			return nil, fmt.Errorf("%s: the package has two members called %s", uri, f.Name)
 		}
-		files[f.Name] = append(body, 0)[:len(body):len(body)] // not nil even if the member is empty, because nil means that there is no such member
+		files[f.Name] = append(body, 0)[:len(body):len(body)] // an empty member must not be nil, because nil means that the package has no such member
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
-		return nil, fmt.Errorf("%s: the manifest in the package differs from its copy, the target of the link \"contents\"", uri)
+		return nil, fmt.Errorf("%s: the manifest in the package differs from the target of the link rel=\"contents\"", uri)
 	}
 	manifest, err := parse(uri+"!manifest.xml", contents)
 	if err != nil {
@@ -64,12 +64,12 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 	delete(files, "manifest.xml")
 	all, err := listedMembers(manifest, files)
 	if err == nil && len(files) > 0 {
-		err = fmt.Errorf("%s: the manifest does not list %d members of the package", uri, len(files))
+		err = fmt.Errorf("%s: %d members of the package are not listed in its manifest", uri, len(files))
 	}
 	return all, err
 }
 
-// listedMembers removes the members that the manifest lists from files.
+// listedMembers removes all members from files that the manifest lists.
 func listedMembers(manifest *Document, files map[string][]byte) ([]change, error) {
 	var all []change
 	for _, e := range manifest.URLs {
@@ -82,7 +82,7 @@ func listedMembers(manifest *Document, files map[string][]byte) ([]change, error
 			name := strings.TrimPrefix(e.MD.Path, "/")
 			body := files[name]
 			if body == nil {
-				return nil, fmt.Errorf("%s: %s: no member is called %q", manifest.URI, e.Loc, e.MD.Path)
+				return nil, fmt.Errorf("%s: %s: the package has no member called %q", manifest.URI, e.Loc, e.MD.Path)
 			}
 			if err := checkBytes(e.Loc, e.MD, body); err != nil {
 				return nil, fmt.Errorf("%s: %w", manifest.URI, err)

@@ -1,10 +1,10 @@
-// Package replay rebuilds the sets of a Source from its documents, with nothing but the
-// standard library. It starts from each current and archived Resource List and Resource Dump,
-// applies the changes since then, and checks that the documents do not contradict each other.
-// Tests compare the result with the actual resources.
+// Package replay rebuilds the sets of a Source from its documents. It starts from each current
+// and archived Resource List and Resource Dump, applies the changes since then, and checks
+// that the documents do not contradict each other. Tests compare the result with the actual
+// resources.
 //
-// Package replay shares no code with the rest of the module, so that it does not share its
-// mistakes.
+// Package replay uses only the standard library, so that it does not share the mistakes of
+// the rest of the module.
 package replay
 
 import (
@@ -18,13 +18,13 @@ type State map[string]string
 
 // Replayed is a set rebuilt from one snapshot and the changes after it.
 type Replayed struct {
-	URI   string // URI of the Resource List or Resource Dump
+	URI   string // URI of the snapshot: a Resource List or Resource Dump
 	At    time.Time
 	State State
 }
 
-// Replay rebuilds the set from each of its snapshots: from a Resource List with the Change
-// Lists, and from a Resource Dump with the Change Dumps.
+// Replay rebuilds the set once from each of its snapshots. The changes after a Resource List
+// are read from the Change Lists, and those after a Resource Dump from the Change Dumps.
 func (s *Set) Replay() ([]Replayed, error) {
 	var all []Replayed
 	for n := range len(s.Lists) + len(s.Dumps) {
@@ -37,8 +37,8 @@ func (s *Set) Replay() ([]Replayed, error) {
 	return all, nil
 }
 
-// ReplayOne rebuilds the set from the snapshot with index n. Resource Lists come before
-// Resource Dumps.
+// ReplayOne rebuilds the set from the snapshot with index n. The Resource Lists are counted
+// first, then the Resource Dumps.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
 		return replay(s.Lists[n], resources, s.Changes, changesInList)
@@ -72,7 +72,7 @@ func resources(d *Document) (all []change, err error) {
 
 func (r *Replayed) applyChanges(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
-		return fmt.Errorf("%s: no list of changes reaches back to the time of the snapshot, %v", r.URI, r.At)
+		return fmt.Errorf("%s: no list of changes begins at or before the time of the snapshot, %v", r.URI, r.At)
 	}
 	for _, l := range lists {
 		if !l.Until.IsZero() && !l.Until.After(r.At) {
@@ -116,7 +116,7 @@ func changesInList(d *Document) ([]change, error) {
 			return nil, fmt.Errorf("%s: the change of %s at %v is out of order, or not before the end of the list, %v", d.URI, e.Loc, at, until)
 		}
 		if !slices.Contains([]string{"created", "updated", "deleted"}, e.MD.Change) {
-			return nil, fmt.Errorf("%s: %s: expected change created, updated or deleted, got %q", d.URI, e.Loc, e.MD.Change)
+			return nil, fmt.Errorf("%s: %s: expected the change \"created\", \"updated\" or \"deleted\", got %q", d.URI, e.Loc, e.MD.Change)
 		}
 		last = at
 		all = append(all, change{e.Loc, e.MD.Change, sha256Of(e.MD), at})

@@ -114,7 +114,7 @@ func TestWhatDoesNotHoldTogetherIsFound(t *testing.T) {
 		{"an up link into nothing", "up", func(s site) { s["list.xml"] = strings.Replace(s["list.xml"], "capabilitylist", "other", 1) }},
 		{"a document of another capability", "expected", func(s site) { s["list.xml"] = s["c1.xml"] }},
 		{"a gap between lists", "a gap", func(s site) { s["c1.xml"] = strings.Replace(s["c1.xml"], day(3), day(2), 1) }},
-		{"changes that begin after the snapshot", "reaches back", func(s site) { s["list.xml"] = strings.Replace(s["list.xml"], day(1), "2026-04-30T00:00:00Z", 1) }},
+		{"changes that begin after the snapshot", "no list of changes begins at or before", func(s site) { s["list.xml"] = strings.Replace(s["list.xml"], day(1), "2026-04-30T00:00:00Z", 1) }},
 		{"changes out of order", "out of order", func(s site) { s["c2.xml"] = strings.Replace(s["c2.xml"], day(4), day(6), 1) }},
 		{"a change after the end of its list", "not before", func(s site) { s["c1.xml"] = strings.Replace(s["c1.xml"], `datetime="`+day(2), `datetime="`+day(3), 1) }},
 		{"a package with other bytes", "sha-256", func(s site) { s["p1.zip"] = s["p1.zip"][:40] + "x" + s["p1.zip"][41:] }},

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Tree contains the sets and documents that are linked from a Source Description, directly or
-// not.
+// Tree contains all sets and documents to which links lead from a Source Description.
 type Tree struct {
 	Sets      []*Set
 	Documents []string // the URIs of documents and packages, in the order in which they were read
@@ -17,15 +16,15 @@ type Tree struct {
 // Set is a parsed Capability List.
 type Set struct {
 	CapabilityList string
-	Lists, Dumps   []Snapshot // Resource Lists and Resource Dumps, current and archived, oldest first
-	Changes        []Interval // Change Lists, current and archived, oldest first
+	Lists, Dumps   []Snapshot // Resource Lists and Resource Dumps, each with the archived ones, oldest first
+	Changes        []Interval // Change Lists with the archived ones, oldest first
 	ChangeDumps    []Interval
 
 	w *walker
 }
 
-// Snapshot is a Resource List or Resource Dump. If the snapshot has an index, Parts contains
-// the documents that the index lists.
+// Snapshot is a Resource List or Resource Dump. Parts has the documents that its index lists,
+// or the only document.
 type Snapshot struct {
 	URI   string
 	At    time.Time
@@ -35,11 +34,11 @@ type Snapshot struct {
 // Interval is a Change List or Change Dump.
 type Interval struct {
 	*Document
-	From, Until time.Time // Until is zero while the list is open
+	From, Until time.Time // Until is zero if the document does not state an end
 }
 
-// Walk reads everything below a Source Description. It returns an error for an inconsistency
-// such as a dangling link, a wrong capability or a gap between Change Lists.
+// Walk follows all links from a Source Description. It returns an error for an inconsistency,
+// such as a link without a target, a wrong capability or a gap between Change Lists.
 func Walk(read Reader, description string) (*Tree, error) {
 	w := &walker{read: read, tree: &Tree{}, seen: map[string]*Document{}, checked: map[string]bool{}}
 	root, err := w.document(description, "description")
@@ -114,7 +113,7 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts returns the document itself if it is not an index.
+// parts returns the documents that an index lists, or any other document itself.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
@@ -126,7 +125,7 @@ func (w *walker) parts(d *Document) ([]*Document, error) {
 			return nil, err
 		}
 		if part.isIndex() {
-			return nil, fmt.Errorf("%s: this index is listed in another index", part.URI)
+			return nil, fmt.Errorf("%s: an index must not be listed in another index", part.URI)
 		}
 		all = append(all, part)
 	}
@@ -217,8 +216,8 @@ func (w *walker) archivedURIs(uri, capability string) ([]string, error) {
 	return uris, nil
 }
 
-// intervals checks that there is no gap between the lists. If a list is both current and
-// archived, the two documents must have the same entries.
+// intervals checks that there is no gap between the lists. A current and an archived document
+// for the same interval must have the same entries.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
 	uris, err := w.archivedURIs(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -255,10 +254,9 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s begin at the same time, but their entries differ", d.URI, all[i].URI)
 		}
 	}
-	// An archive lacks the oldest current lists if it was started after them, so the lists
-	// must be sorted.
+	// Current lists may be older than all archived ones, if archiving began after them.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := parseDatetime(a.MD.From) // an error is ignored here, because contiguous reports it
+		from, _ := parseDatetime(a.MD.From) // contiguous returns an error for an invalid datetime
 		later, _ := parseDatetime(b.MD.From)
 		return from.Compare(later)
 	})
@@ -266,7 +264,7 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 }
 
 // contiguous checks that each list begins when the previous one ends. The last list may have
-// an end, too, because a publication closes a list before it adds the next one.
+// an end, too, since a publication ends a list before it begins the next one.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {
