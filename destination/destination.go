@@ -277,9 +277,10 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether the run handles a resource or, if deleted is true, its deletion. A
-// deletion has no links or digests, so the filters by links and digests do not apply.
-// For SkipOrigin, admit returns the origin to allow.
+// admit decides whether the run handles a resource or, if deleted is true, its
+// deletion. A deletion has no links or digests, so the filters by links and digests do
+// not apply. With SkipOrigin, admit returns the origin that the user would have to
+// allow.
 func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

@@ -122,10 +122,10 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 }
 
 // match compares the mirror's record of the bytes with the Source's description,
-// without reading the bytes. If the Source gives no digest, match compares the lastmod.
-// A lastmod proves nothing if the bytes arrived so soon after it that they may be of an
-// older version. The same holds for the time of a change; if only its earliest and its
-// latest possible time are known, the bytes must have arrived after the latest.
+// without reading the bytes. If the Source gives no digest, match compares the lastmod
+// and the time of the change. An equal time proves nothing if the bytes arrived so soon
+// after it that they may be of an older version. If the time of a change is not exact,
+// the bytes must have arrived after its latest possible time.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:

@@ -15,7 +15,7 @@ import (
 
 // Held is a mirror's record of one URI and its membership in one set.
 type Held struct {
-	URI      string // "" if the mirror does not know the URI
+	URI      string // URI of the resource; "" if the mirror has no record of it
 	Path     string // path of the bytes, for display
 	Stored   bool   // the mirror has bytes for the URI
 	Length   resourcesync.Length
@@ -47,7 +47,7 @@ type Cursor struct {
 	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
 	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier value that is not
 	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
-	Alone    Alone     // numbers of resources left out since the last baseline although no filter excludes them
+	Alone    Alone     // numbers of resources that runs since the last baseline left out although no filter excludes them
 	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
 	Scope    string    // identifier of the filters that left resources out; "" if they left none out
 }

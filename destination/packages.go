@@ -38,7 +38,7 @@ func (a *Action) member() packages.Member {
 
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// transfer fetches the bytes if an action to copy or adopt local bytes fails.
+// If an action cannot copy or adopt local bytes, transfer fetches the bytes.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.useLocalBytes(ctx, b, a); done {

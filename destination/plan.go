@@ -169,7 +169,7 @@ func (p *Plan) URIs() []string {
 }
 
 // Actions yields all actions of the plan in order: retries after all others, and
-// deletions last. It leaves out withheld deletions, and can be ranged over any number
+// deletions last. It leaves out withheld deletions. The sequence can be used any number
 // of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {

@@ -27,7 +27,7 @@ type planner struct {
 	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash
 	left    bool  // set if a resource was left out that other options would include
-	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
+	asked   int64 // number of bytes to transfer if each resource is requested by itself, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
 	named     int64              // number of resources in the Source's state of the set

@@ -41,7 +41,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // the mirror made the set, so no Source can offer it
+		if _, err := fetch.Parse(set); err != nil { // the Source never offers a set that the mirror made itself
 			continue
 		}
 		o, err := d.orphan(ctx, set)

@@ -61,7 +61,7 @@ type changeList struct {
 	resumed bool                      // the document begins with the entries that an earlier run read
 	total   int                       // number of entries in the document
 	told    int                       // number of entries that state a usable change
-	end     time.Time                 // latest time of an entry; an entry of unknown time counts with its earliest possible time
+	end     time.Time                 // latest time of an entry; if the time of an entry is unknown, its earliest possible time counts
 	in      *Package                  // the package that contains this list as its manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
@@ -156,7 +156,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the later lists were published later, even if their times are earlier
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // a later list was published later, even if its times are earlier
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0

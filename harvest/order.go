@@ -203,7 +203,8 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add stores descriptions in rivals, so that claims need little memory.
+// add stores descriptions in the temporary file rivals, so that a claim needs little
+// memory.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {

@@ -48,8 +48,9 @@ type Resource struct {
 	// URI provides the bytes.
 	BytesAt string `json:",omitzero"`
 
-	// Remainder contains the other attributes and the links. A mirror stores it with the
-	// other fields. It replaces an earlier Remainder of the resource even if it is zero.
+	// Remainder contains the attributes and links that have no field here. A mirror stores
+	// the Remainder with the other fields, and even a zero Remainder replaces an earlier
+	// one.
 	Remainder Remainder `json:",omitzero"`
 }
 

@@ -42,7 +42,7 @@ type sequence struct {
 	latest  time.Time       // if jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
 	ordered bool            // an index names the lists
 	places  int             // number of lists that were added, counting repeated ones again
-	added   string          // URI of the Change List of the Position, if it was added although the index does not contain it; else ""
+	added   string          // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
 	closes  bool            // some list states its end ("until") itself, so an open list will do so when it is closed
 	Why     string          // reason why there are no lists, or no earlier ones; "" if there is none
 }
@@ -282,8 +282,8 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// the open list is the newest; if it is the last one in the index, the index is in the
-	// order of publication, even if the times of the lists are not
+	// the open list is the newest; if the index names it last, the index has the order of
+	// publication, even if the times of the lists do not ascend
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()

@@ -28,7 +28,7 @@ type Snapshot struct {
 
 	fresh    bool      // the caller holds no resource of the set
 	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed  bool      // the caller has compared the snapshot, a dump, with a Resource List
+	Weighed  bool      // the snapshot is a dump that the caller has compared with a Resource List
 	At       time.Time // time of the oldest list that was read; final when Resources has ended
 	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
 	Gap      string    // description of the missing changes after the lists; "" if none are missing, or the Source lists no changes at all
