@@ -50,7 +50,7 @@ type Destination struct {
 	BaselineEvery time.Duration       // maximum time between baselines; 0 for DefaultBaselineEvery; negative for no maximum
 	Spool         string              // directory for temporary files; "" for the system's directory
 
-	// At is the past moment at which the mirror shows each set (Archives §1, §4). The
+	// At is a past moment: the mirror holds each set as it was then (Archives §1, §4). The
 	// mirror records the moment, so later runs need not set At. The zero time means the
 	// recorded moment, or the present if the mirror has recorded none.
 	At time.Time

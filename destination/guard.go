@@ -104,8 +104,8 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return l.forgetMoved(ctx, touched)
 }
 
-// collectTouched adds the keys of the members whose bytes the plan deletes or replaces
-// to touched.
+// collectTouched fills touched with the keys of the members whose bytes the plan
+// deletes or replaces.
 func (l *weighing) collectTouched(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {

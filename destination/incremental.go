@@ -104,7 +104,7 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 		case gone && !h.Member && !pl.recordsDeletion(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // the document that cannot be used may report that the resource was created again
+			pl.Same++ // an unusable document may report that the resource was created again
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {

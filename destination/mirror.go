@@ -45,15 +45,15 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours even without changes
 	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier value that is not
+	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier value of Listed that is not in the future
 	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
 	Alone    Alone     // numbers of resources that runs since the last baseline left out although no filter excludes them
 	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
 	Scope    string    // identifier of the filters that left resources out; "" if they left none out
 }
 
-// ahead reports whether the mirror's state of a resource is later than the cursor,
-// because the run that applied it did not move the cursor.
+// ahead reports whether the mirror's state of a resource is later than the cursor. This
+// is so after a run that applied the state but did not move the cursor.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }

@@ -61,7 +61,7 @@ func (t *tally) note(d *Destination, set string) {
 }
 
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
-	older := h.Changed.After(w.Changed) // an older document need not have the digest that was used later
+	older := h.Changed.After(w.Changed) // a missing digest in a document older than the mirror's state is not odd
 	switch h.Proof {
 	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
 		if h.Member && !older && !w.Digests.Strong() {

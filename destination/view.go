@@ -50,9 +50,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	})
 }
 
-// admitted yields resources that several documents list (twice) last, with all their
-// descriptions. If the changes are older than the mirror's state, admitted takes
-// descriptions from the list and not from the changes.
+// admitted yields the resources in twice, which several documents list, after all
+// others and with all their descriptions. If the changes are older than the mirror's
+// state, admitted takes descriptions from the list and not from the changes.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {

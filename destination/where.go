@@ -83,7 +83,7 @@ func (s *scope) skipByRecord(w *harvest.Resource) Skip {
 
 // records returns the links to XML records that describe the resource, if their origin
 // is allowed. If the resource is itself metadata that is fetched with the resources it
-// describes (WithMetadata), it is its own only record.
+// describes (WithMetadata), the only record is the resource itself.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
 	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
 		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}

@@ -156,7 +156,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // a later list was published later, even if its times are earlier
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the lists are in the order of publication, even if their times do not ascend
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0

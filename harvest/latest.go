@@ -93,7 +93,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 // they disagree on whether the resource exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // its position in the list shows that the change is later than the changes of earlier runs
+	if before.Last { // the position of the change in its list shows that it is later than the changes of earlier runs
 		least = before.Changed
 	}
 	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {

@@ -135,7 +135,8 @@ func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, erro
 	return r.open(uri)
 }
 
-// reportShifting is called for a doubt that may be gone when the lists are read again.
+// reportShifting is like reportUnsure, for lists that may have the same time when they
+// are read again.
 func (r *lister) reportShifting(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.reportUnsure(q, text)

@@ -60,7 +60,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 
 // If a dump is too large for a document, its URI may lead to a package: largePackage
 // requests that URI again as the only package of the dump. If the response is no
-// package, it returns why, the error of the first request.
+// package, largePackage returns why, the error of the first request.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

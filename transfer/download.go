@@ -69,7 +69,7 @@ type Download struct {
 	Request fetch.Request // request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
-	Accept  func(*fetch.Response) error // called before the body of a response is read; an error refuses the response
+	Accept  func(*fetch.Response) error // called before the body of a response is read; if it returns an error, the response is not used
 	Part    Part                        // receives the bytes; it may already have some from an earlier run
 
 	hash   *resourcesync.Hasher // hash of the bytes in Part

@@ -35,10 +35,10 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML copies the body of such a response to a file in dir, or to memory if the body
-// is short. It returns an error if the body is not well-formed XML or is an HTML page,
-// since a page that blocks programs may happen to have the right length. The caller
-// closes the file.
+// readXML copies the body of an XML resource that was sent as text/html to a file in
+// dir, or to memory if the body is short. It returns an error if the body is not
+// well-formed XML or is an HTML page, since a page that blocks programs may happen to
+// have the right length. The caller closes the file.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
 	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // one byte more than listed, so that the caller's verification detects a body that is too long

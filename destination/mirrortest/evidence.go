@@ -19,7 +19,8 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the record that a mirror must have of a resource from told.
+// toldAs returns the record that a mirror must have of a resource that the function
+// told returned.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -116,7 +117,7 @@ func testGone(t *testing.T, m *tester) {
 	m.deleteAt(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // a deletion has no time if it is due to a list that no longer contains the resource
+	m.delete(false, "listed", "unlisted") // if a list no longer contains the resource, the deletion has no time
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"

@@ -164,8 +164,8 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt is an io.ReaderAt over a remote package. Each call outside the tail makes a
-// request.
+// remoteAt is an io.ReaderAt over a remote package. Each call makes a request, except
+// for the end of the package, which is in memory.
 type remoteAt struct {
 	ctx context.Context // context of the call that reads the ZIP directory
 	r   *remotePackage
@@ -205,8 +205,9 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// isSafe reports whether a member cannot be mixed from several versions of the package
-// without notice. This is always true for a package that was transferred whole (nil).
+// isSafe reports whether the ETag of the package or the digest of a member excludes
+// bytes of several versions of the package. A package that was transferred whole (nil)
+// is always safe.
 func (r *remotePackage) isSafe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

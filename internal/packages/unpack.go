@@ -143,7 +143,7 @@ func (p *plannedPackage) close() {
 	p.pkg, p.found = nil, nil
 }
 
-// prepare reports an unusable package, so that the members of that package fail without
+// prepare makes one report about an unusable package, so that its members fail without
 // a message of their own.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
@@ -343,8 +343,8 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	return want, n, err
 }
 
-// openMember waits until the chunk of the member is loaded if range requests read the
-// package.
+// If range requests read the package, openMember waits until the chunk of the member is
+// loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
