@@ -20,7 +20,7 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // number of resources without a request of their own that count as one resource of a batch
+	cheap         = 4       // number of resources without a request of their own that count as one resource in halfResources
 	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that count as one resource without a request
 )
 
@@ -48,7 +48,7 @@ type SetReport struct {
 	Copied     int64                // bytes copied from other resources of the mirror
 	Weak       int64                // resources that only md5, sha-1 or sha-224 verified
 	Unverified int64                // resources stored without verification, because the Source gives neither a length nor a digest
-	Patches    transfer.PatchCounts // bytes that patches saved and cost
+	Patches    transfer.PatchCounts // numbers of patched resources, and of bytes that patches saved or wasted
 	Via        map[Via]int64        // number of stored resources for each way of transfer
 }
 
@@ -106,8 +106,8 @@ type runner struct {
 	mu            sync.Mutex
 	err           error // first error that ends the run early
 	doubt         error // first error that shows that a document of the Source is wrong
-	failuresInRow int   // consecutive resources without an answer
-	retryFailures int   // consecutive retries (of resources that failed in earlier runs) without an answer
+	failuresInRow int   // number of consecutive requests for resources that the Source did not answer
+	retryFailures int   // number of consecutive retries (of resources that failed in earlier runs) that the Source did not answer
 	cancel        context.CancelFunc
 }
 
@@ -128,7 +128,7 @@ func (r *runner) run(ctx context.Context) error {
 	// fetched resources are committed even if the run is interrupted
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
-		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
+		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.recordDoubt)
 		defer r.unpacker.Close()
 	}
 
@@ -176,14 +176,14 @@ func (r *runner) withhold(ctx context.Context) error {
 }
 
 func (r *runner) stop(err error) {
-	if r.exhaust(err) {
+	if r.startNoMore(err) {
 		r.cancel()
 	}
 }
 
-// exhaust lets started transfers end. It returns false if the run has already ended
-// with another error.
-func (r *runner) exhaust(err error) bool {
+// startNoMore ends the run with an error, but lets started transfers end. It returns
+// false if the run already has an error.
+func (r *runner) startNoMore(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
@@ -193,16 +193,16 @@ func (r *runner) exhaust(err error) bool {
 	return true
 }
 
-// move returns nil, so that the cursor does not move, unless the whole plan was carried
-// out and its documents were right.
-func (r *runner) move() *CursorMove {
+// allowedMove returns nil, so that the cursor does not move, unless the whole plan was
+// carried out and its documents were right.
+func (r *runner) allowedMove() *CursorMove {
 	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
 	}
 	return r.sp.move
 }
 
-func (r *runner) doubts(q resourcesync.Quirk, err error) {
+func (r *runner) recordDoubt(q resourcesync.Quirk, err error) {
 	r.d.quirk(q, r.sp.Set, err.Error())
 	r.mu.Lock()
 	defer r.mu.Unlock()

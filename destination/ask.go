@@ -27,9 +27,9 @@ const maxQuestions = 10_000
 // maxNamed is the maximum number of disputed URIs that are reported one by one.
 const maxNamed = 20
 
-// maxAnswer is the maximum number of bytes read from a response to such a request, if
-// the mirror does not hold the resource. The transfer of the resource handles larger
-// ones.
+// maxAnswer is the maximum number of bytes read from the response for a disputed URI
+// that the mirror does not hold. The transfer of a larger resource verifies its bytes
+// later.
 const maxAnswer = 16 << 20
 
 // question is a request for a URI, made because the documents do not show whether its
@@ -38,13 +38,13 @@ type question struct {
 	word
 	held Held
 
-	gone  bool  // result: the URI does not exist
-	kept  bool  // result: the URI returns the bytes that the mirror holds
+	gone  bool  // result of the request: the URI does not exist
+	kept  bool  // result of the request: the URI has the bytes that the mirror holds
 	trust error // error because of which the request has no result
 }
 
-// ask requests the URI during planning, so that the guard counts a deletion that
-// follows.
+// ask requests a disputed URI during planning, so that the guard counts the deletion to
+// which the answer may lead.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
@@ -73,7 +73,7 @@ func (pl *planner) askQuestions(ctx context.Context) error {
 				q.trust = ErrOutage
 				return gctx.Err()
 			}
-			q.put(gctx, pl.d.Client)
+			q.send(gctx, pl.d.Client)
 			if silent.Add(1); q.gone || !isSilence(q.trust) {
 				silent.Store(0)
 			}
@@ -93,7 +93,7 @@ func (pl *planner) askQuestions(ctx context.Context) error {
 
 func (pl *planner) conclude(ctx context.Context, q *question) error {
 	exists := q.Kind != evidence.Deleted && q.Kind != evidence.Absent
-	// a document or the mirror has a statement that the resource was deleted
+	// a document or the mirror says that the resource was deleted
 	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q)
 	switch {
 	case q.gone && !deleted:
@@ -102,14 +102,14 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // the mirror holds these bytes of the URI in another set
+	case q.trust == nil && q.kept && exists && !q.held.Member: // another set of the mirror contains the URI with these bytes
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
 	case q.trust == nil && exists:
 		return pl.do(ctx, evidence.Fetch, q.want, q.from, &q.held)
 	case q.trust == nil:
-		q.trust = errors.New("it exists, but its bytes differ from those in the mirror")
+		q.trust = errors.New("the URI exists, but its bytes differ from those in the mirror")
 	}
 	pl.skip(SkipDisputed)
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
@@ -128,8 +128,8 @@ func (pl *planner) lacked(q *question) bool {
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// put reads no more of the response than the comparison needs.
-func (q *question) put(ctx context.Context, client *fetch.Client) {
+// send reads no more of the response than the comparison needs.
+func (q *question) send(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}
 	if q.or != nil {
@@ -170,11 +170,11 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
 		return
-	case !whole && slices.ContainsFunc(told, unbounded): // the transfer of the resource verifies the bytes later
+	case !whole && slices.ContainsFunc(told, unbounded): // too long to compare here: the transfer of the resource verifies the bytes
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {
-		q.trust = errors.New("it exists, but its bytes differ from those in the mirror and from the descriptions")
+		q.trust = errors.New("the URI exists, but its bytes differ from those in the mirror and from the descriptions")
 	} else if i > 0 {
 		q.want, q.from = told[i], harvest.Location{}
 	}

@@ -22,7 +22,7 @@ const (
 	VerdictSame         Verdict = "same"         // the mirror holds exactly the bytes that the Source describes
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
-	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description, or the mirror knows that they may not be the described ones and no digest proves them
+	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description, or must be fetched again (Held.Due) and no digest proves them
 	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, or the resource changed during the audit
 	VerdictError        Verdict = "error"        // the bytes in the mirror could not be read
 )
@@ -171,7 +171,8 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// The mirror may know the changes after the list although the documents do not.
+	// The mirror may have the changes after the list although the documents do not contain
+	// them.
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
@@ -194,7 +195,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // the first pass counted the resources that the run leaves out
+		skip, _ := au.scope.admit(w, false) // the first pass has already counted the skipped resources
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
@@ -210,14 +211,14 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare is called twice. In the first pass it adds the resources that seem to differ
-// to doubtful, without a verdict. In the second pass, for these resources, doubtful is
+// compare is called twice. The first call adds the resources that seem to differ to
+// doubtful, without a verdict. The second call judges these resources; doubtful is then
 // nil.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // the bytes match this document, so the first pass judged them
+		case w.Bytes == evidence.Same && doubtful == nil: // the first pass has given this verdict for the same document
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
@@ -232,17 +233,17 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	return err
 }
 
-// decisive reports whether a decision means that the Source has the resource as
-// described, or does not have it.
+// decisive reports whether it is certain that the Source has the resource as described,
+// or does not have it.
 func decisive(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// A member of the mirror that the Source does not list is not extra if it is newer than
-// the documents, or if the documents have no known time and no change reports its
-// deletion.
+// A member of the mirror that the Source does not list is not extra if the member is
+// newer than the documents, or if the documents have no known time and no change
+// reports the deletion.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
-	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
+	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)
 		extra := (told || !st.Unsure) && (decisive(d) || d == evidence.Withhold)
 		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra})

@@ -27,7 +27,7 @@ type auditor struct {
 	found  []finding // resources whose bytes are read in parallel
 	odd    tally
 	faults *spool.Log[fault] // resources to be repaired; nil for an audit without repair
-	again  bool              // set in the second pass, after the repair
+	again  bool              // set while repaired resources are judged again
 }
 
 type finding struct {
@@ -49,8 +49,8 @@ type finding struct {
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
 	errAhead            = errors.New("the mirror has a later state than the documents of the Source")
-	errDisputed         = errors.New("the documents do not show which version is the last one, or whether it still exists")
-	errMoved            = errors.New("it changed in the mirror while it was audited")
+	errDisputed         = errors.New("the documents do not show which version is the last one, or whether the resource still exists")
+	errMoved            = errors.New("the resource changed in the mirror during the audit")
 )
 
 func (au *auditor) add(ctx context.Context, f finding) error {
@@ -68,7 +68,7 @@ func (au *auditor) flush(ctx context.Context) error {
 
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0)) // number of files read in parallel
+	g.SetLimit(runtime.GOMAXPROCS(0)) // hashing is CPU-bound
 	for i := range findings {
 		g.Go(func() error { return au.judge(gctx, &findings[i]) })
 	}
@@ -107,7 +107,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
-		digests = h.Digests // the recorded digests show damage, but not whether the bytes are current
+		digests = h.Digests // recorded digests reveal damage, but do not show whether the bytes are current
 	}
 	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
 		if f.unread {
@@ -133,7 +133,7 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
-	case f.held.Due != "" && len(proof) == 0: // the mirror holds a restored state, or could not fetch a later one
+	case f.held.Due != "" && len(proof) == 0: // without a digest, the reason in Due still holds: a restored state, or a failed fetch
 		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
 	case f.disputed:
 		f.verdict, f.err = VerdictUnverifiable, errDisputed
@@ -150,7 +150,7 @@ func (au *auditor) noteLaterChange(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
 	}
-	return fmt.Errorf("%w (it changed at %s, after the moment up to which the mirror was last synchronised, %s)", err,
+	return fmt.Errorf("%w (the resource changed at %s, after the moment up to which the mirror was last synchronised, %s)", err,
 		w.Changed.UTC().Format(time.RFC3339), au.Followed.UTC().Format(time.RFC3339))
 }
 

@@ -53,8 +53,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// chooseSnapshot also plans from the snapshot s, a list or a dump. It returns the second
-// plan if prefers returns true, otherwise pl.
+// chooseSnapshot makes a second plan, from the other kind of snapshot s. It returns the
+// second plan if prefers returns true for it, otherwise pl.
 func (k *setPlanner) chooseSnapshot(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, prefers func(*planner) bool) (*planner, error) {
 	other, err := k.planFrom(ctx, s, why, reason)
 	switch {
@@ -93,12 +93,12 @@ func (k *setPlanner) planWithoutSnapshot(why string, failed error) (*planner, er
 
 // These errors are reasons not to use a dump although each of its documents is usable.
 var (
-	errDiffers  = &harvest.SourceError{Err: errors.New("it proves less than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("the times of its parts differ or are unknown")} // a resource that is in no part may have been added after that part was made
+	errDiffers  = &harvest.SourceError{Err: errors.New("the dump proves less than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("the times of the dump's parts differ or are unknown")} // if the parts have different times, a resource may be missing from all of them
 )
 
-// compareWithDump makes a second plan, from a Resource Dump, only if that may cost
-// less.
+// compareWithDump returns the given plan or a plan from the Resource Dump, whichever
+// costs less.
 func (k *setPlanner) compareWithDump(ctx context.Context, pl *planner, why string) (*planner, error) {
 	dump, err := k.cheaperDump(ctx, pl, why)
 	switch {
@@ -112,8 +112,8 @@ func (k *setPlanner) compareWithDump(ctx context.Context, pl *planner, why strin
 	return pl, err
 }
 
-// cheaperDump returns nil if the Resource Dump proves less than the documents of pl, or
-// does not cost less.
+// cheaperDump returns a plan from the Resource Dump; nil if the dump proves less than
+// the documents of pl, or does not cost less.
 func (k *setPlanner) cheaperDump(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
@@ -157,7 +157,7 @@ func (k *setPlanner) planFrom(ctx context.Context, s harvest.SnapshotKind, why, 
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the changes after this list are not all known, but an incremental synchronisation has them
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // changes after this list are missing, but an incremental synchronisation has all changes
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
@@ -223,12 +223,12 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.Partial = st.Changes.Rest
 	}
 	if st.Shifting {
-		pl.noteLeft()
+		pl.updateScope()
 		return nil
 	}
 	pl.named = seen.Len()
 	next := st.cursor()
-	next.Scope = pl.leftOut(overlooked || pl.Skipped[SkipStale] > 0)
+	next.Scope = pl.nextScope(overlooked || pl.Skipped[SkipStale] > 0)
 	next.Alone = Alone{}.plus(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
 		next.Listed, next.Sure = pl.known.Listed, pl.known.Sure
@@ -240,10 +240,10 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// leftOut returns the Scope of the cursor after the run. If the documents may overlook
-// changes that earlier runs read, resources that these runs left out may have changed since,
-// so the Scope of the earlier runs still counts.
-func (pl *planner) leftOut(overlooked bool) string {
+// nextScope returns the Scope of the cursor after the run. If the documents may lack
+// changes that earlier runs read, resources that these runs left out may have changed
+// since, so the Scope of the earlier runs still counts.
+func (pl *planner) nextScope(overlooked bool) string {
 	earlier := ""
 	if overlooked {
 		earlier = pl.known.Scope
@@ -257,11 +257,11 @@ func (pl *planner) leftOut(overlooked bool) string {
 	return pl.d.choice()
 }
 
-// noteLeft changes only the Scope of the cursor, because lists whose parts have
+// updateScope changes only the Scope of the cursor, because lists whose parts have
 // different times do not move the cursor.
-func (pl *planner) noteLeft() {
+func (pl *planner) updateScope() {
 	next := pl.known.Cursor
-	next.Scope = pl.leftOut(true)
+	next.Scope = pl.nextScope(true)
 	if pl.known.followed && next.Scope != pl.known.Scope {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
@@ -311,10 +311,10 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	return false
 }
 
-// removeUnseen plans deletions. If the lists have no known time, only the deletions
-// that a change reports are planned.
+// removeUnseen plans the deletion of members that the Source does not list. If the time
+// of the lists is unknown, removeUnseen plans only deletions that a change reports.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
-	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
+	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		if st.Unsure && !told {
 			return nil
 		}
@@ -326,9 +326,9 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 	return pl.askQuestions(ctx)
 }
 
-// cursor returns the time of the list, and the position in the Change List that was
-// read with it. Without a time of the list it returns the position, unless changes
-// before the position are unknown.
+// cursor returns the cursor after a baseline: the time of the list, and the position in
+// the Change List that was read with it. If the time of the list is unknown, the cursor
+// has the position only if all changes before it are known.
 func (st *view) cursor() Cursor {
 	old := st.known.Cursor
 	now := st.d.Client.Now()
@@ -365,7 +365,7 @@ func (st *view) cursor() Cursor {
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // the position in the Change List has no time: use the "from" datetime of that list
+	if c.List != "" && c.At.IsZero() { // no change gives the position a time, so the "from" datetime of the Change List is used
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

@@ -23,11 +23,11 @@ func (r *runner) catchUp(ctx context.Context) error {
 		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && harvest.OfSource(err) {
-				return nil // the next run reports an error of the Source if it persists
+				return nil // an error of the Source is ignored here; the next run reports it if it persists
 			}
 			return err
 		}
-		next, err := r.round(ctx, sp)
+		next, err := r.applyFurther(ctx, sp)
 		sp.close()
 		if next == nil || err != nil {
 			return err
@@ -37,16 +37,16 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// If there were too many failures to list in the report, a change at the Source is not
-// the likely cause.
+// If there are more failures than the report can list, a change at the Source is
+// probably not their cause.
 func (rep *SetReport) unfinished() bool {
 	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
 		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
-// round also retries the failed resources. It does nothing if the plan is a baseline,
-// the Source has no new changes, or deletions are withheld.
-func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
+// applyFurther applies a further plan and retries the failed resources. It does nothing
+// if the plan is a baseline, or if the Source has no new changes.
+func (r *runner) applyFurther(ctx context.Context, sp *SetPlan) (*runner, error) {
 	if sp.Mode != Incremental || !sp.Pulse.News && !sp.Withheld {
 		return nil, nil
 	}
@@ -59,7 +59,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	// the new plan counts these resources again
+	// the further plan counts the resources skipped for these reasons again
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.bySkip()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)

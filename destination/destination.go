@@ -39,20 +39,20 @@ type Destination struct {
 	Collections   []string            // fetch only resources with a link to one of these collections (1.1 §14.7); empty for all
 	Profiles      []string            // fetch only resources with a link to one of these profiles (1.1 §14.5); empty for all
 	WithMetadata  bool                // also fetch the metadata records of the chosen resources; then Profiles applies only to these records
-	Where         Selector            // fetch only resources whose metadata record it selects (1.1 §14.5); nil for all
+	Where         Selector            // fetch only resources whose metadata record this Selector selects (1.1 §14.5); nil for all
 	Accept        []string            // media types of alternate representations to fetch, best first (1.1 §14.3); empty for the resource as listed
 	Workers       int                 // maximum number of concurrent transfers; 0 for 4
 	Quick         bool                // Audit does not read files that the Mirror reports as Untouched
 	ReadOnly      bool                // Audit writes nothing to the Mirror
 	MaxChanges    int                 // number of changed resources of a set after which a run reads no further Change List; 0 for 250,000
-	MaxTransfer   int64               // bytes after which a run starts no further transfer (ErrMaxTransfer); 0 for no limit
+	MaxTransfer   int64               // number of bytes after which a run starts no further transfer (ErrMaxTransfer); 0 for no limit
 	MaxTime       time.Duration       // time from the start of Apply after which no further transfer starts (ErrMaxTime); 0 for no limit
 	BaselineEvery time.Duration       // maximum time between baselines; 0 for DefaultBaselineEvery; negative for no maximum
 	Spool         string              // directory for temporary files; "" for the system's directory
 
-	// At makes a mirror of each set as it was at this moment (Archives §1, §4) instead
-	// of the present. The mirror records the moment, so later runs need not set At. The
-	// zero time means the recorded moment, or the present if there is none.
+	// At is a past moment: the mirror holds each set as it was then (Archives §1, §4). The
+	// mirror records the moment, so later runs need not set At. The zero time means the
+	// recorded moment, or the present if the mirror has recorded none.
 	At time.Time
 
 	// AcceptRollback accepts that a Source shows an older state than before: a baseline
@@ -74,7 +74,7 @@ type Destination struct {
 // Prefer selects lists or dumps if a Source offers both. "" selects what costs less.
 type Prefer string
 
-// These are the preferences.
+// These are the values of Prefer.
 const (
 	PreferList Prefer = "list" // resources are requested one by one
 	PreferDump Prefer = "dump" // resources are extracted from packages
@@ -105,7 +105,7 @@ const (
 	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows when the batch is committed
 	EventDone        EventKind = "done"        // the bytes are verified, and their batch is committed or is being committed
 	EventFailed      EventKind = "failed"      // an action failed; the run continues
-	EventRetried     EventKind = "retried"     // what failed in the set is tried again in this run, so no earlier EventFailed counts unless its error is ErrNoPlace
+	EventRetried     EventKind = "retried"     // the failed resources of the set are tried again in this run, so each earlier EventFailed is void unless its error is ErrNoPlace
 	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
 	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text has the way and the result
 	EventVerdict     EventKind = "verdict"     // Audit judged one resource
@@ -187,8 +187,8 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// blocked reports an HTML page that came in place of a document of a known Source,
-// since a firewall or an outage may show such a page for a time.
+// If an earlier run has read the Source, an HTML page in place of a document may come
+// from a firewall or an outage, so blocked returns an error of the Source for it.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -226,14 +226,14 @@ type scope struct {
 	told    toldOnce
 }
 
-// toldOnce prevents that notes are repeated, because a run may read a document several
+// toldOnce remembers the reported notes, because a run may read a document several
 // times.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
 
-// maxTold limits the remembered notes. Further notes may be repeated.
+// maxTold is the maximum number of remembered notes. Further notes may be repeated.
 const maxTold = 10_000
 
 func (t *toldOnce) isNew(set, text string) bool {
@@ -250,7 +250,7 @@ func (t *toldOnce) isNew(set, text string) bool {
 // Skip is the reason why a run left out a resource that the Source lists.
 type Skip string
 
-// These are reasons for a Skip.
+// These are values of Skip.
 const (
 	SkipOrigin      Skip = "of another origin"
 	SkipUnsupported Skip = "not an http or https URI"
@@ -277,9 +277,10 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether the run handles a resource or, if deleted is true, its deletion. A
-// deletion has no links or digests, so the filters by links and digests do not apply.
-// For SkipOrigin, admit returns the origin to allow.
+// admit decides whether the run handles a resource or, if deleted is true, its
+// deletion. A deletion has no links or digests, so the filters by links and digests do
+// not apply. With SkipOrigin, admit returns the origin that the user would have to
+// allow.
 func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
@@ -298,7 +299,7 @@ func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin stri
 		return SkipWeak, ""
 	}
 	if !deleted {
-		if skip := s.described(w); skip != "" {
+		if skip := s.skipByRecord(w); skip != "" {
 			return skip, ""
 		}
 	}

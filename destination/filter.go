@@ -64,7 +64,7 @@ func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case deleted: // the links of a deleted resource are unknown, and it may have been metadata about a selected resource
+	case deleted: // a deletion has no links, and the deleted resource may have been metadata about a selected resource
 		return true
 	}
 	said, err := w.Remainder.Parse()

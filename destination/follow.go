@@ -97,7 +97,7 @@ type follower struct {
 	skipped Counts
 }
 
-// errEnough means that the caller left the loop over the changes.
+// errEnough means that the caller has ended the iteration over the changes.
 var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time) error {
@@ -114,7 +114,7 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 		case !found.Reaches:
 			return &GapError{f.set, since, found.Why}
 		}
-		for c, err := range ch.All() { // changes that do not come from packages are in the order of their times
+		for c, err := range ch.All() { // Changes.All yields changes in the order of their times if they are not in packages
 			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
 				err = f.tell(c.Change, &c.Resource)
 			}

@@ -38,7 +38,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	case pl.Guard.Doubted > 0:
 		pl.Withheld = true
 	case pl.d.MaxDelete == (guard.Limit{}):
-		err = pl.watch(ctx)
+		err = pl.guardLosses(ctx)
 	default:
 		pl.hold(guard.Loss{Total: before + pl.Deleted, Planned: pl.Deleted}, pl.Members+before)
 		pl.consent = !pl.Withheld
@@ -56,11 +56,11 @@ func (pl *planner) hold(l guard.Loss, members int64) {
 	}
 }
 
-// watch withholds the plan's deletions if they exceed the limit together with the set's
-// losses of the last 24 hours. The limit is a share of the members at the beginning of
-// these 24 hours, or of all members since then. watch looks for resources whose content
-// only moved to another URI, which are not lost, only if the limit is exceeded.
-func (pl *planner) watch(ctx context.Context) error {
+// guardLosses withholds the plan's deletions if they exceed the limit together with the
+// set's losses of the last 24 hours. The limit is a share of the members at the
+// beginning of these 24 hours, or of all members since then. Resources whose content
+// only moved to another URI do not count.
+func (pl *planner) guardLosses(ctx context.Context) error {
 	w, err := pl.d.Mirror.Losses(ctx, pl.Set)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	touched, deleted := spool.NewKeys(l.pl.d.Spool, keyBudget), spool.NewKeys(l.pl.d.Spool, keyBudget)
 	defer touched.Close()
 	defer deleted.Close()
-	if err := l.touch(touched, deleted); err != nil {
+	if err := l.collectTouched(touched, deleted); err != nil {
 		return err
 	}
 	if w.Each != nil {
@@ -104,9 +104,9 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return l.forgetMoved(ctx, touched)
 }
 
-// touch adds the keys of the members whose bytes the plan deletes or replaces to
-// touched.
-func (l *weighing) touch(touched, deleted *spool.Keys) error {
+// collectTouched fills touched with the keys of the members whose bytes the plan
+// deletes or replaces.
+func (l *weighing) collectTouched(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
 			if err != nil {

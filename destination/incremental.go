@@ -57,8 +57,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		// If nothing is new but the time at which the index was requested, the cursor does
-		// not move.
+		// A request for the index alone does not move the cursor.
 		next.Asked = cur.Asked
 	}
 	if pl.stays {
@@ -105,7 +104,7 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 		case gone && !h.Member && !pl.recordsDeletion(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // a document could not be read, and it may report that the resource was created again
+			pl.Same++ // an unusable document may report that the resource was created again
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
@@ -118,7 +117,7 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 	return nil
 }
 
-// recordsDeletion is for deletions of resources that the mirror does not hold.
+// recordsDeletion is called for deletions of resources that the mirror does not hold.
 func (pl *planner) recordsDeletion(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false

@@ -11,9 +11,9 @@ import (
 
 // This file decides what to do about each URI.
 
-// within is the largest difference between two times in whole seconds that still count
-// as equal.
-const within = 2 * time.Second
+// tolerance is the largest difference between two times in whole seconds that count as
+// equal.
+const tolerance = 2 * time.Second
 
 // applied ignores times in the future, which come from a wrong clock.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
@@ -45,8 +45,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// comparedTo returns what is known, for a comparison with a list that does not state its time. If
-// the list may be as late as the latest earlier one of this kind, that one no longer counts.
+// comparedTo is called for a comparison with a list that does not state its time;
+// latest is the list's latest possible time. If that is not before the latest possible
+// time of the earlier lists of this kind (until), these no longer count.
 func (k known) comparedTo(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -75,7 +76,7 @@ func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
 	return at, nil
 }
 
-// keepSilent is called before the run applies anything of the list.
+// keepSilent is called before the run applies any action of the plan.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {
@@ -91,7 +92,7 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	if at := k.newest(served, now); (named || !h.Member && k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if named { // a list that does not state its time may have contained the member, and may be as late as k.until
+	if named { // a list that does not state its time may have contained the member, and may be as late as known.until
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -106,8 +107,8 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// If an earlier run left a member out, the newest list contained that member, perhaps
-// with other bytes. Then the list is evidence against a deletion, but not against other
+// If an earlier run left a member out, the newest list may have described other bytes
+// of that member. Then that list is evidence against a deletion, but not against other
 // bytes.
 func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
 	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
@@ -121,10 +122,10 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 }
 
 // match compares the mirror's record of the bytes with the Source's description,
-// without reading the bytes. If the Source gives no digest, match compares the lastmod.
-// A lastmod proves nothing if the bytes arrived so soon after it that they may be of an
-// older version. The same holds for the time of a change; if only its earliest and its
-// latest possible time are known, the bytes must have arrived after the latest.
+// without reading the bytes. If the Source gives no digest, match compares the lastmod
+// and the time of the change. An equal time proves nothing if the bytes arrived so soon
+// after it that they may be of an older version. If the time of a change is not exact,
+// the bytes must have arrived after its latest possible time.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
@@ -143,7 +144,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	if !h.Told { // the description comes from a list, and the bytes arrived after that list was made
 		since = evidence.Later(h.Changed, h.Came)
 	}
-	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
+	old := func(t time.Time) bool { return !since.Before(t.Add(tolerance)) }
 	switch {
 	case w.LastMod != h.LastMod || !old(w.LastMod.Time()):
 	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(evidence.Later(w.Changed, w.Until)):
@@ -196,7 +197,7 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resou
 	case evidence.Remove:
 		return pl.remove(h, w, false)
 	case evidence.Withhold:
-		// of two lists with the same time the first contained the resource
+		// two lists have the same time, and only the first contained the resource
 		return pl.remove(h, w, true)
 	case evidence.Remember:
 		return pl.actions.Append(Action{Kind: Remember, Want: *w})

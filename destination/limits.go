@@ -18,7 +18,7 @@ var (
 
 type budget struct {
 	most  int64     // maximum number of bytes to transfer in the run; 0 for no limit
-	until time.Time // time at which the run ends; zero for no limit
+	until time.Time // time after which no further transfer starts; zero for no limit
 	now   func() time.Time
 	begun atomic.Int64 // number of bytes in started transfers, and in completed transfers whose length was unknown before
 }
@@ -31,8 +31,9 @@ func (d *Destination) budget() *budget {
 	return b
 }
 
-// take is called before a transfer starts. After an error the transfer must not start.
-func (b *budget) take(a *Action) error {
+// allow is called before a transfer starts. If it returns an error, the transfer must
+// not start.
+func (b *budget) allow(a *Action) error {
 	if a.Kind != Fetch {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // Held is a mirror's record of one URI and its membership in one set.
 type Held struct {
-	URI      string // "" if the mirror does not know the URI
+	URI      string // URI of the resource; "" if the mirror has no record of it
 	Path     string // path of the bytes, for display
 	Stored   bool   // the mirror has bytes for the URI
 	Length   resourcesync.Length
@@ -30,9 +30,9 @@ type Held struct {
 	LastMod resourcesync.Datetime // "lastmod" in the Source's latest description
 	Changed time.Time             // time of the last change or list applied to the resource; an older list never replaces or deletes the resource
 	Told    bool                  // set if Changed is the time of a change, and not of a list
-	Until   time.Time             // latest possible time of a change for which Changed is only the earliest possible time; else zero
+	Until   time.Time             // latest possible time of a change of unknown time, for which Changed is the earliest possible time; else zero
 	Came    time.Time             // time at which the bytes arrived, by their server's clock; zero if unknown or not needed
-	Unnamed bool                  // set if the mirror has restored the resource although the lists read until then did not contain it any more
+	Unnamed bool                  // set if the mirror has restored the resource, which the lists that were read before no longer contained
 	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
 	Due     string                // reason why the bytes must be fetched again; "" if they need not be
 	Wanted  harvest.Resource      // the Source's latest description of the resource, if Due is set
@@ -43,25 +43,25 @@ type Held struct {
 // Cursor records how far a set has been followed (1.1 §12.1). It never moves back.
 type Cursor struct {
 	harvest.Position
-	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours without changes
+	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours even without changes
 	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // the newest earlier Listed that is not in the future, if Listed is in the future by our clock
+	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier value of Listed that is not in the future
 	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
-	Alone    Alone     // numbers of resources left out since the last baseline although no filter excludes them
+	Alone    Alone     // numbers of resources that runs since the last baseline left out although no filter excludes them
 	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
 	Scope    string    // identifier of the filters that left resources out; "" if they left none out
 }
 
-// ahead reports whether a run applied a state of a resource without moving the cursor
-// as far.
+// ahead reports whether the mirror's state of a resource is later than the cursor. This
+// is so after a run that applied the state but did not move the cursor.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }
 
 // Alone has the numbers of resources that were left out although no filter of the
-// caller excludes them: because of their origin, their URI, or the lack of a strong
-// digest. The mirror does not have them, or has older bytes, until the options change
-// or another baseline is made.
+// caller excludes them: because of their origin, their URI, or a missing strong digest.
+// The mirror does not have these resources, or has older bytes, until the options
+// change or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
 func (a Alone) plus(skipped map[Skip]int64) Alone {
@@ -110,7 +110,8 @@ type Mirror interface {
 	// moved since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
 	// Untouched reports whether the stored bytes of a resource are unchanged, as far as
-	// that is known without reading them. If they do not exist, it returns fs.ErrNotExist.
+	// that is known without reading the bytes. If there are no bytes, it returns
+	// fs.ErrNotExist.
 	Untouched(ctx context.Context, h *Held) (bool, error)
 	// FindContent finds a resource, in any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
@@ -190,9 +191,9 @@ type Batch interface {
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
 	// Copy puts the stored bytes of another URI, like Put, and verifies them again.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
-	// Mark makes a URI a member of set with the state w if its stored bytes are those of
-	// w. It does not touch the bytes. If the mirror has no bytes or other bytes, Mark
-	// returns ErrNotHeld.
+	// Mark makes the URI of w a member of the set, and records the other fields of w. If
+	// the mirror does not have the bytes of w, Mark returns ErrNotHeld. It never changes
+	// bytes.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
 	// Due records the reason why the bytes of w.URI must be fetched again. Bytes that are
 	// already stored stay.
@@ -210,7 +211,7 @@ type Batch interface {
 	Sync(ctx context.Context) error
 	// Commit makes the batch durable and moves the cursor of a set unless move is nil.
 	Commit(ctx context.Context, move *CursorMove) error
-	// Discard drops the batch. After Commit it does nothing.
+	// Discard removes the batch without applying it. After Commit it does nothing.
 	Discard() error
 }
 
@@ -222,10 +223,10 @@ type CursorMove struct {
 
 // Adopter is a Mirror that can take over existing files that it did not store.
 type Adopter interface {
-	// Stray finds a file that may contain the bytes of w: at the mirror's path for them,
-	// or at a path where other mirroring programs would have stored them. h is the result
-	// of Lookup for w.URI. Name and size are enough evidence, because Batch.Adopt verifies
-	// the bytes.
+	// Stray finds a file that may contain the bytes of w: at the path where the mirror
+	// would store them, or at a path where other mirroring programs store them. h is the
+	// result of Lookup for w.URI. Stray compares only name and size, because Batch.Adopt
+	// verifies the bytes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 

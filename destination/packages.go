@@ -21,7 +21,7 @@ func (d *Destination) parts() transfer.Parts {
 	return parts
 }
 
-// members yields the members in the order of the packages.
+// members yields the members of packages in the order of the packages.
 func (s *SetPlan) members() iter.Seq2[packages.Member, error] {
 	return func(yield func(packages.Member, error) bool) {
 		for a, err := range s.Actions() {
@@ -38,7 +38,7 @@ func (a *Action) member() packages.Member {
 
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// transfer fetches the bytes if an action to copy or adopt local bytes fails.
+// If an action cannot copy or adopt local bytes, transfer fetches the bytes.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.useLocalBytes(ctx, b, a); done {
@@ -63,7 +63,8 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// useLocalBytes makes the action a fetch if the local bytes are not the expected ones.
+// If the local bytes are not the expected ones, useLocalBytes turns the action into a
+// fetch.
 func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
@@ -82,10 +83,11 @@ func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64
 	return 0, false, nil
 }
 
-// usePackage makes the action a request for the resource if the package is unusable.
+// If the package is unusable, usePackage turns the action into a request for the
+// resource.
 func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	// if the times of the entry are exact, the time at which the package was made is
-	// irrelevant; if they are not, nothing shows up to when the bytes were the last ones
+	// Came is set only if the time of the change is exact: for an inexact time, nothing
+	// shows that the package was made after the change
 	if transfer.Timed(&a.Want) && a.Want.Until.IsZero() {
 		a.Want.Came = r.d.Client.Now()
 	}
@@ -95,7 +97,7 @@ func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, err
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // the package was transferred whole, although the plan was to transfer parts of it
+		a.Via = ViaDump // the plan may have been to transfer only parts of the package
 	}
 	switch {
 	case err == nil:

@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// This file makes and audits mirrors of the past: each set as it was at one moment
-// (Archives §1, §4).
+// The functions in this file are for mirrors of the past, which hold each set as it was
+// at one moment (Archives §1, §4).
 
 // pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
@@ -73,7 +73,6 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment is called before the run applies any action.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {
@@ -96,12 +95,12 @@ func (k *setPlanner) planPast(ctx context.Context) (*planner, error) {
 		return nil, err
 	}
 	defer st.Close()
-	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
+	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "all changes between this snapshot and the moment are known")
 }
 
-// findMemento finds the memento (stored earlier version) from which the bytes of the
-// past moment are fetched. It finds none for an alternate representation, because a
-// memento would have other bytes.
+// findMemento sets the URI of the memento (a stored earlier version) that has the bytes
+// of the past moment. It sets none for an alternate representation, because a memento
+// would have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
 	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil

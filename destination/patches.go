@@ -18,7 +18,7 @@ func (r *runner) reportPatches() {
 	}
 }
 
-// usePatches returns done unless the resource must be fetched whole.
+// usePatches returns done=false if the resource must be fetched whole.
 func (r *runner) usePatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil
@@ -40,7 +40,7 @@ func (r *runner) usePatches(ctx context.Context, b Batch, a *Action) (n int64, d
 	case err != nil && ctx.Err() != nil:
 		return 0, true, err
 	case err != nil:
-		r.budget.begun.Add(w.Length.Int64()) // the patches failed, so the resource is fetched whole
+		r.budget.begun.Add(w.Length.Int64()) // the patches cannot be used, so the whole resource will be transferred
 		return 0, false, nil
 	}
 	defer release()
@@ -67,8 +67,7 @@ func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Rea
 	return fetched, true, nil
 }
 
-// cost returns the number of bytes to transfer, estimated if the Source does not give
-// it.
+// cost returns the number of bytes to transfer, with an estimate for unknown lengths.
 func (a *Action) cost() int64 {
 	if len(a.Want.Patches) > 0 {
 		return harvest.CostOf(a.Want.Patches)

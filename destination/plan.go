@@ -35,7 +35,7 @@ const (
 	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
 	Mark     ActionKind = "mark"     // update only the recorded metadata, because the held bytes are right
 	Delete   ActionKind = "delete"   // remove the resource from the set
-	Remember ActionKind = "remember" // record the deletion of a resource that is not held
+	Remember ActionKind = "remember" // record the deletion of a resource that the mirror does not hold
 )
 
 // Via is the way in which the bytes of a resource are obtained.
@@ -129,18 +129,18 @@ type SetPlan struct {
 	set       discover.Set // the planned set
 	scope     *scope       // scope for planning the set again; nil if it is not planned again
 	move      *CursorMove
-	actions   *spool.Log[Action]    // actions as the planner made them; here Action.Package is an index in decisions, counted from 1
+	actions   *spool.Log[Action]    // actions as the planner made them; Action.Package is still an index in decisions, counted from 1
 	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs
-	decisions []int                 // for each package its number in planned, counted from 1, or 0 if its members are requested one by one
+	decisions []int                 // for each package: its index in planned, counted from 1; 0 if its members are requested one by one
 	retries   int64                 // number of actions that repeat a failed action of an earlier run
 	first     int64                 // number of retries that are moved to the end, so that the first retry is not always the same
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
-// decided yields the planned actions, with the way to obtain the member of a package. That way is
-// known only when all members of the package have been planned.
-func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
+// decidedActions yields the planned actions with the way to obtain the member of a
+// package, which is known only when all members of the package have been planned.
+func (s *SetPlan) decidedActions(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
 			if a.Package > 0 {
@@ -160,7 +160,7 @@ func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// Retries come last, so that permanent failures delay nothing.
+// Retries are carried out last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
 // URIs returns the URIs of the plan's sets.
@@ -169,11 +169,11 @@ func (p *Plan) URIs() []string {
 }
 
 // Actions yields all actions of the plan in order: retries after all others, and
-// deletions last. It leaves out withheld deletions, and can be ranged over any number
+// deletions last. It leaves out withheld deletions. The sequence can be used any number
 // of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.All(), s.rotated(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.decidedActions(false), s.ordered.All(), s.rotatedRetries(), s.deletes.All()}
 		if s.Withheld {
 			all = all[:3]
 		}
@@ -187,16 +187,17 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated yields the actions that failed in an earlier run. It begins each time with another one, so
-// that a resource that ends the run does not always keep the same others from being fetched.
-func (s *SetPlan) rotated() iter.Seq2[Action, error] {
+// rotatedRetries yields the actions that failed in an earlier run. Each plan begins
+// with another retry, so that a resource that ends each run does not always prevent the
+// same other retries.
+func (s *SetPlan) rotatedRetries() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
 			return
 		}
 		for _, again := range []bool{false, true} {
 			n := int64(0)
-			for a, err := range s.decided(true) {
+			for a, err := range s.decidedActions(true) {
 				if n++; err == nil && n <= s.first != again {
 					continue
 				}
@@ -228,7 +229,7 @@ func (s *SetPlan) close() {
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
-			_ = p.Opened.Leave() // the error is ignored, since bytes that cannot be kept are transferred again
+			_ = p.Opened.Leave() // the error is harmless: bytes that were not kept are transferred again
 		}
 	}
 }
@@ -277,7 +278,7 @@ func eachSet(ctx context.Context, sets []discover.Set, plan func(discover.Set) e
 			}
 		}
 		if errors.As(err, new(*harvest.UncoveredError)) {
-			return err // the error names the set
+			return err // the error already contains the URI of the set
 		}
 		if err != nil {
 			return fmt.Errorf("set %s: %w", set.URI, err)

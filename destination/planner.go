@@ -14,19 +14,20 @@ import (
 	"instep/resourcesync"
 )
 
-// planner makes one plan of a set. Of several plans of the same set one is used.
+// planner makes one plan of a set. A run may make several plans of a set, of which it
+// uses one.
 type planner struct {
 	*SetPlan
 	d       *Destination
 	known   known
-	view    *view     // state of the set at the Source, for a baseline; else nil
-	served  time.Time // time at which the Source sent its changes, by its own clock, for an increment; zero if unknown
+	view    *view     // for a baseline: state of the set at the Source; else nil
+	served  time.Time // for an incremental plan: time at which the Source sent its changes, by its own clock; zero if unknown
 	doubted bool      // set if the times of changes contradict each other or the mirror's state
-	stays   bool      // set if the cursor must stay, for example because the existence of a resource is disputed
+	stays   bool      // set if the cursor must not move, for example because the existence of a resource is disputed
 	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash
 	left    bool  // set if a resource was left out that other options would include
-	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
+	asked   int64 // number of bytes to transfer if each resource is requested by itself, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
 	named     int64              // number of resources in the Source's state of the set
@@ -59,7 +60,7 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
 // SkipStale means that the resource is only in a list that is older than the mirror's
 // state, so it may have been deleted since the list was made.
-const SkipStale Skip = "only in a list older than what is here"
+const SkipStale Skip = "only in a list that is older than the mirror"
 
 // sent returns the time at which the Source sent the documents, by its own clock.
 func (pl *planner) sent() time.Time {
@@ -69,7 +70,7 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm plans to record the description w, which the bytes in the mirror match, unless
+// The bytes in the mirror match the description w. confirm plans to record w, unless
 // the record would not change.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
@@ -84,14 +85,15 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// needsListTime reports whether to record the time of a list that confirmed bytes without
-// a digest. That time then replaces the time at which the bytes arrived.
+// needsListTime reports whether the time of a list that confirms bytes without a digest
+// must be recorded: the recorded time is too close to the lastmod to prove that the
+// bytes are not older.
 func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
-	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
+	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(tolerance))
 }
 
-// withLaterTime gives w the time of the mirror's state if that is later, but not in the
-// future. A change that comes later in a Change List may have an earlier time.
+// withLaterTime gives the resource the time of the mirror's state if that is later, but
+// not in the future, because a later change in a Change List may have an earlier time.
 func (pl *planner) withLaterTime(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -202,7 +204,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds a deletion to the plan. If doubted is true, a person must approve it.
+// remove adds a deletion to the plan. If doubted is true, a person must approve the
+// deletion.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

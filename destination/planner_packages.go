@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	directoryRequests = 2   // number of requests for the directory of a remote package
-	memberName        = 100 // estimated bytes of one member in the directory of a package, which planning does not read
+	directoryRequests = 2   // number of requests that read the ZIP directory of a remote package
+	memberName        = 100 // estimated bytes of one member in the ZIP directory of a package, which the planner does not read
 )
 
 // bulk has the facts that decide how the wanted members of a package are obtained.
@@ -25,11 +25,11 @@ type bulk struct {
 	length  int64 // length of the package in bytes
 	here    bool  // set if the package has already been transferred
 	wanted  int64 // number of wanted members
-	gets    int64 // number of bytes if each member is requested by itself
+	gets    int64 // number of bytes to transfer if each member is requested by itself
 	runs    int64 // number of groups of consecutive wanted members in the package
-	span    int64 // number of bytes in these groups of members; -1 if unknown
-	names   int64 // number of bytes of the package's directory, if it must be read
-	opening int64 // number of requests that read the directory
+	span    int64 // number of bytes in the groups of consecutive wanted members; -1 if unknown
+	names   int64 // number of bytes of the package's ZIP directory, if it must be read
+	opening int64 // number of requests that read the package's ZIP directory, if it must be read
 	prefer  Prefer
 }
 
@@ -68,10 +68,9 @@ func (b *bulk) complete(opened *packages.Opened) {
 	}
 }
 
-// carriage returns the cheapest way to obtain the wanted members, its cost, and the
-// reason. If costs are equal it chooses single requests, because a package may be
-// wrong.
-func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
+// cheapestWay returns how the wanted members are obtained, what that costs, and why. If
+// costs are equal, it chooses single requests, because a package may be wrong.
+func (b *bulk) cheapestWay() (via Via, bytes, requests int64, why string) {
 	type way struct {
 		via             Via
 		bytes, requests int64
@@ -105,7 +104,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember may be called between other actions.
+// Between the members of one package, actions without a package may be added.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
@@ -113,7 +112,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
 		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
-		if !pl.Moment.IsZero() { // only packages certainly have the bytes of the past moment
+		if !pl.Moment.IsZero() { // a request may return newer bytes than those of the past moment
 			pl.bulk.prefer = PreferDump
 		}
 	}
@@ -129,7 +128,7 @@ func (pl *planner) dispatch() {
 	pl.bulk = nil
 	opened, _ := b.pkg.Opened.(*packages.Opened)
 	b.complete(opened)
-	via, bytes, requests, why := b.carriage()
+	via, bytes, requests, why := b.cheapestWay()
 	pl.reason("%s: %s: %s", b.pkg.URI, map[Via]string{
 		ViaGet: "its members are requested one by one", ViaDump: "transferred whole", ViaRange: "parts of it are transferred",
 	}[via], why)

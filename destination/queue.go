@@ -19,7 +19,7 @@ import (
 // queue fills one batch of actions while the previous batch is committed.
 type queue struct {
 	r      *runner
-	save   context.Context // for writes that must not be lost when the run is interrupted
+	save   context.Context // context for writes that must not be lost when the run is interrupted
 	open   *openBatch
 	before *openBatch // the previous batch
 	commit chan error // receives the result of the running commit; nil if no commit is running
@@ -36,9 +36,9 @@ type openBatch struct {
 	waiting []Action // actions whose transfers have not started
 	workers sync.WaitGroup
 
-	marks []Action // actions without transfers, applied after the transfers
+	marks []Action // actions that need no bytes, applied after the transfers
 
-	ended   chan struct{} // closed when all transfers of the batch have ended and its bytes are durable; nil until end is called
+	ended   chan struct{} // closed when all transfers of the batch have ended and its bytes are durable; nil until syncWhenDone is called
 	syncErr error
 
 	mu   sync.Mutex // guards done
@@ -80,7 +80,8 @@ func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 // lookAhead is the number of URIs that the mirror looks up together.
 const lookAhead = 64
 
-// add waits for free workers when enough actions are waiting.
+// When lookAhead actions are waiting, add starts their transfers, for which it waits
+// until workers are free.
 func (q *queue) add(ctx context.Context, a Action) error {
 	key := resourcesync.KeyOf(a.Want.URI)
 	if q.open != nil && q.open.full(&a, key) {
@@ -91,7 +92,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 	}
-	// The previous batch has an action for the same URI, so its commit must end first.
+	// Actions for the same URI must be committed one after the other.
 	if q.commit != nil && q.before.uris[key] {
 		if err := q.awaitCommit(); err != nil {
 			return err
@@ -133,9 +134,9 @@ func (q *queue) flush(ctx context.Context) error {
 		if err := q.r.slots.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		if err := q.r.budget.take(a); err != nil {
+		if err := q.r.budget.allow(a); err != nil {
 			q.r.slots.Release(1)
-			q.r.exhaust(err)
+			q.r.startNoMore(err)
 			return nil
 		}
 		l.workers.Go(func() {
@@ -155,7 +156,7 @@ func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 
 // commitOpen waits for the previous commit before it starts to commit the open batch.
 func (q *queue) commitOpen(move *CursorMove) error {
-	q.open.end(q.save)
+	q.open.syncWhenDone(q.save)
 	if err := q.awaitCommit(); err != nil {
 		return err
 	}
@@ -170,15 +171,15 @@ func (q *queue) commitOpen(move *CursorMove) error {
 	return nil
 }
 
-// finish moves the cursor if the whole plan was carried out, which is known only when
-// the transfers of the last two batches have ended.
+// finish commits the last batches. It moves the cursor if the whole plan was carried
+// out, which is known only when all transfers have ended.
 func (q *queue) finish() {
 	r := q.r
-	q.open.end(q.save)
+	q.open.syncWhenDone(q.save)
 	if err := q.awaitCommit(); err != nil {
 		r.stop(err)
 	}
-	if q.open == nil && r.move() != nil {
+	if q.open == nil && r.allowedMove() != nil {
 		b, err := r.d.Mirror.Begin(q.save)
 		if err != nil {
 			r.stop(err)
@@ -189,7 +190,7 @@ func (q *queue) finish() {
 	if q.open != nil {
 		q.open.workers.Wait()
 	}
-	if err := q.commitOpen(r.move()); err != nil {
+	if err := q.commitOpen(r.allowedMove()); err != nil {
 		r.stop(err)
 		_ = q.open.discard()
 	}
@@ -207,9 +208,9 @@ func (q *queue) awaitCommit() error {
 	return err
 }
 
-// end starts a goroutine that waits for the transfers of the batch and makes their
-// bytes durable, while the previous batch is committed.
-func (l *openBatch) end(ctx context.Context) {
+// syncWhenDone starts a goroutine that waits for the transfers of the batch and makes
+// their bytes durable, while the previous batch is committed.
+func (l *openBatch) syncWhenDone(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
 	}
@@ -235,8 +236,8 @@ func (l *openBatch) transfer(ctx context.Context, a *Action) {
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(size(a) - planned))
 	switch {
-	// An interrupted action is neither done nor failed, so the run stops and the cursor
-	// stays.
+	// An interrupted action is neither done nor failed, so the run ends without moving the
+	// cursor.
 	case err != nil && ctx.Err() != nil:
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
@@ -325,7 +326,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		// The run changed the bytes in another set after planning.
+		// After planning, an action of another set has changed the bytes of the URI.
 		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
@@ -340,7 +341,8 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 		// The mirror cannot store a reason for a URI without a path; the next list contains
 		// the resource again.
 		case errors.Is(o.err, ErrNoPlace):
-		// The mirror already stores a more informative reason.
+		// The mirror already stores the reason of an earlier failure, which says more than
+		// ErrOutage.
 		case o.Again && errors.Is(o.err, ErrOutage):
 		default:
 			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {

@@ -62,8 +62,8 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.discard()
 		return nil, err
 	}
-	// The retries start at a random one. If they always started at the first, many
-	// permanent failures would keep the later ones from being tried.
+	// The retries begin with a random one, because many permanent failures at the beginning
+	// would prevent the later retries.
 	if n := pl.retries; n > maxOutage {
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
@@ -80,7 +80,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	if !pl.Moment.IsZero() { // a plan for a past moment has no age to report
+	if !pl.Moment.IsZero() { // Latest shows how current a mirror is, so it has no meaning for a mirror of the past
 		pl.Latest = time.Time{}
 	}
 	return pl.SetPlan, nil
@@ -100,7 +100,7 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	mode, tr, why, err := k.mode(func(tr harvest.Track) (_ harvest.Outcome, err error) {
 		var ch *harvest.Changes
 		if ch, found, err = k.offer.Follow(ctx, tr); found.Reaches {
-			k.overdue = k.age(ch.Served)
+			k.overdue = k.whyOverdue(ch.Served)
 		}
 		return found, err
 	})
@@ -123,9 +123,9 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 // because some Sources omit deletions from their Change Lists.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
-// age returns the reason why the last baseline is too old, or "". The Source's clock
-// decides, or ours if the Source gives no time.
-func (k *setPlanner) age(now time.Time) string {
+// whyOverdue returns the reason why the last baseline is too old, or "". now is the
+// time by the Source's clock; if it is zero, our clock is used.
+func (k *setPlanner) whyOverdue(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
 	}
@@ -148,7 +148,7 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	pl := k.newPlanner(Incremental, why)
 	err := pl.incremental(ctx, ch)
 	if err == nil && pl.doubted {
-		whole, err := k.recount(ctx)
+		whole, err := k.baselineIfNewer(ctx)
 		if whole != nil || err != nil {
 			pl.discard()
 			return whole, err
@@ -168,9 +168,10 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// recount makes a baseline, because contradicting times come from a wrong clock, and a
-// newer list shows the true state. It returns nil if there is no newer list.
-func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
+// baselineIfNewer makes a baseline if the Resource List is newer than the mirror's,
+// because contradictory times of changes come from a wrong clock, and a newer list
+// shows the true state. Otherwise it returns nil.
+func (k *setPlanner) baselineIfNewer(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil
 	}

@@ -8,15 +8,15 @@ import (
 	"instep/internal/packages"
 )
 
-// The functions in this file are the choices of the planner. They read no documents:
-// the planner collects the facts and carries out the choice.
+// The functions in this file make choices for the planner. They read no documents: the
+// planner collects the facts before it calls them.
 
 type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
 	followed bool   // an earlier run completed a baseline
 	covered  bool   // this run leaves out every resource that earlier runs left out
-	restored bool   // earlier states were restored in the mirror since the last run
+	restored bool   // a person has restored earlier states in the mirror since the last run
 	overdue  string // reason why a baseline is due although an incremental synchronisation is possible; "" if none is due
 	members  int64  // number of members of the set in the mirror
 }
@@ -54,9 +54,9 @@ func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it shows which resources are missing"
 	switch {
 	case f.prefer == PreferList:
-		why = "it was asked for"
+		why = "the user prefers it"
 	case f.prefer == PreferDump:
-		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "it was asked for"
+		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "the user prefers it"
 	case f.members == 0 && f.Shows[harvest.ResourceDump]:
 		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "the mirror has nothing of the set yet"
 	}
@@ -83,8 +83,8 @@ func (f *planInputs) worthComparing(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// The dump is transferred whole, or its manifests are read first and then parts of its
-// packages.
+// A dump is either transferred whole, or first its manifests are read, and then parts
+// of its packages.
 func dumpMaySave(st *harvest.Snapshot, gets, members int64) bool {
 	bytes, known := st.Weight()
 	count := int64(len(st.Packages))

@@ -70,8 +70,8 @@ func TestTruth(t *testing.T) {
 		{"a dump alone", planInputs{members: 5, Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource Dump: no Resource List is offered"},
 		{"both, and nothing is here", planInputs{Offered: &harvest.Offered{Shows: both}}, "the Resource Dump: the mirror has nothing of the set yet"},
 		{"both, and much is here", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5}, "the Resource List: it shows which resources are missing"},
-		{"the list is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, prefer: PreferList}, "the Resource List: it was asked for"},
-		{"the dump is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5, prefer: PreferDump}, "the Resource Dump: it was asked for"},
+		{"the list is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, prefer: PreferList}, "the Resource List: the user prefers it"},
+		{"the dump is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5, prefer: PreferDump}, "the Resource Dump: the user prefers it"},
 		{"the dump is asked for and not offered", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}, prefer: PreferDump}, "the Resource List: no Resource Dump is offered"},
 		{"the dump is of no use", planInputs{Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource List: the Resource Dump cannot be used"},
 		{"the list is of no use", planInputs{members: 5, Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource Dump: the Resource List cannot be used"},
@@ -113,7 +113,7 @@ func TestCarriage(t *testing.T) {
 		{"nearly all of a package", bulk{length: 10 * mib, wanted: 990, gets: 10 * mib, runs: 1, span: 9 * mib, names: 65536, opening: 2}, ViaDump, 10 * mib, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			via, bytes, requests, why := tt.bulk.carriage()
+			via, bytes, requests, why := tt.bulk.cheapestWay()
 			if via != tt.via || bytes != tt.bytes || requests != tt.requests {
 				t.Errorf("carriage: got %s, %d bytes, %d requests (%s)\nwant %s, %d, %d", via, bytes, requests, why, tt.via, tt.bytes, tt.requests)
 			}

@@ -9,8 +9,8 @@ import (
 	"instep/transfer"
 )
 
-// These are oddities of the Source's documents, which a run counts. Their numbers
-// continue those of the oddities of transfers.
+// These are oddities of the Source's documents, which a run counts. Their values
+// continue those of transfer.Oddity.
 const (
 	oddDeletion = iota + transfer.Oddities // deletion of a resource that was never listed; the Source may use other URIs in deletions than in lists
 	oddProof                               // resource that had a strong digest and now has a weak one or none, as if an attacker had changed the bytes
@@ -61,7 +61,7 @@ func (t *tally) note(d *Destination, set string) {
 }
 
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
-	older := h.Changed.After(w.Changed) // the document is older than the mirror's state
+	older := h.Changed.After(w.Changed) // a missing digest in a document older than the mirror's state is not odd
 	switch h.Proof {
 	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
 		if h.Member && !older && !w.Digests.Strong() {
@@ -70,5 +70,5 @@ func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
 	}
 }
 
-// weak digests prove nothing against an attacker.
+// An attacker can make other bytes with the same weak digest.
 func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }

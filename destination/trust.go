@@ -27,7 +27,7 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns nothing unless the Source Description is complete.
+// orphans returns no sets unless the Source Description is complete.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -41,7 +41,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // the mirror made the set, so no Source can offer it
+		if _, err := fetch.Parse(set); err != nil { // the Source never offers a set that the mirror made itself
 			continue
 		}
 		o, err := d.orphan(ctx, set)
@@ -101,9 +101,9 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 // tick is the smallest difference between two times that a mirror records.
 const tick = time.Microsecond
 
-// refuse keeps the mirror and the cursor as they are. So each run reports the older
-// state of the Source until the Source has passed the mirror's state, or the user
-// accepts the older state.
+// refuse keeps the cursor where it is. So each run reports the older state of the
+// Source until the Source has a newer state than the mirror, or the user accepts the
+// older state.
 func (pl *planner) refuse(how string) {
 	if how == "" || pl.d.AcceptRollback {
 		return

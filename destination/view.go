@@ -20,28 +20,29 @@ type view struct {
 	d     *Destination
 	of    string    // URI of the set
 	known known     // what the mirror knows about the set from earlier runs
-	lift  time.Time // earliest time that a statement in the documents gets; zero if their times are not raised
+	lift  time.Time // if AcceptRollback is set: statements with an earlier time count as made at this time; else zero
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.comparedTo(st.Latest)}
 }
 
-// named is a resource with all its descriptions, if several documents describe it and
-// none of them is known to be later.
+// named is a description of a resource, with the descriptions in other documents
+// (others) if none is known to be later.
 type named struct {
 	harvest.Item
 	others []harvest.Item
 }
 
-// compare adds the keys of all resources at the Source to seen, unless seen is nil.
-func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
+// compare calls handle for each resource at the Source that admit accepts. It adds the
+// keys of all resources to seen, unless seen is nil.
+func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, handle func(word, *Held) error) error {
 	uri := func(w *named) string { return w.URI }
 	return lookUp(ctx, v.d.Mirror, v.of, v.admitted(ctx, seen, twice, admit), uri, func(batch []named, held []Held) error {
 		applied := v.applied()
 		for i := range batch {
 			w := batch[i].choose(&held[i])
-			if err := each(word{v.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
+			if err := handle(word{v.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
 				return err
 			}
 		}
@@ -49,9 +50,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	})
 }
 
-// admitted yields the resources in twice, which several documents list, last and with
-// all their descriptions. If the changes are older than the mirror's state, admitted
-// takes descriptions from the list and not from the changes.
+// admitted yields the resources in twice, which several documents list, after all
+// others and with all their descriptions. If the changes are older than the mirror's
+// state, admitted takes descriptions from the list and not from the changes.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -85,7 +86,7 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 				yield(named{}, err)
 				return
 			case twice[key]:
-				several[key] = several[key].beside(&w)
+				several[key] = several[key].withDescription(&w)
 			case !hand(named{Item: w}):
 				return
 			}
@@ -98,17 +99,18 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 	}
 }
 
-// unnamed calls each with every member of the mirror that is not in seen. told means
-// that a change, and not the lists, says what the documents say about the member.
-func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
+// forUnlisted calls handle for every member of the mirror that is not in seen. told is
+// true if a change says that the member was deleted, and false if the lists do not
+// contain the member.
+func (v *view) forUnlisted(ctx context.Context, seen *spool.Keys, handle func(w word, told bool, h *Held) error) error {
 	unnamed := spool.Minus(v.d.Mirror.Keys(ctx, v.of), seen.Sorted())
 	return lookUp(ctx, v.d.Mirror, v.of, unnamed, (*resourcesync.Key).URI, func(_ []resourcesync.Key, held []Held) error {
 		for i := range held {
-			said, w, told, err := v.absent(&held[i])
+			said, w, told, err := v.judgeUnlisted(&held[i])
 			if err != nil {
 				return err
 			}
-			if err := each(word{Statement: said, want: w}, told, &held[i]); err != nil {
+			if err := handle(word{Statement: said, want: w}, told, &held[i]); err != nil {
 				return err
 			}
 		}
@@ -121,13 +123,12 @@ func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	return d
 }
 
-// maxOthers is the maximum number of further descriptions that are kept for a resource
-// if documents contradict each other.
+// maxOthers is the maximum length of named.others.
 const maxOthers = 4
 
-// beside keeps only the later of two descriptions, or both if it is unknown which is
-// later.
-func (n *named) beside(w *harvest.Item) *named {
+// withDescription keeps only the later of two descriptions, or both if it is unknown
+// which is later.
+func (n *named) withDescription(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
 		return &named{Item: *w}
@@ -137,8 +138,9 @@ func (n *named) beside(w *harvest.Item) *named {
 	return n
 }
 
-// choose returns the description that matches the bytes in the mirror. If none does, it
-// prefers a description with which the last attempt to fetch the resource did not fail.
+// choose returns the description that matches the bytes in the mirror. If none does,
+// choose prefers a description that the last failed attempt to fetch the resource did
+// not use.
 func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
 		return &n.Item
@@ -178,11 +180,11 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		return s
 	}
 	s, _ := w.By.Word()
-	if h.Member && !w.At.After(a.Listed) { // no newer list was applied from which the resource could be missing
+	if h.Member && !w.At.After(a.Listed) { // no newer list was applied that might lack the resource
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	// If documents disagree only about the version of the resource, their list shows that the
+	// If documents disagree only about the version of the resource, the list shows that the
 	// resource exists.
 	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
@@ -190,10 +192,9 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 	return s
 }
 
-// absent returns what the documents say about a member that they do not list: that it
-// was deleted or is absent, and since when. told is set if a change says it, and not
-// the lists.
-func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
+// judgeUnlisted returns what the documents say about a member that they do not list:
+// that a change deleted it (told), or that the lists do not contain it.
+func (v *view) judgeUnlisted(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
 	if err != nil {
@@ -205,8 +206,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
-			// A later list may have contained the resource, but the parts of that list
-			// have different times, and nothing shows which one applies.
+			// The resource may be in a part of the list that is later than the deletion, because
+			// the parts have different times.
 			said.Torn, said.Denied = true, true
 			d = v.decide(said, h)
 		}
@@ -220,28 +221,29 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
-// mayOverlook reports whether nothing shows that the documents have the changes of unknown
-// time that earlier runs read. If lift is set, the documents count as later.
+// mayOverlook reports whether the documents may lack changes of unknown time that
+// earlier runs read. If lift is set, the documents count as later than these changes.
 func (v *view) mayOverlook() bool {
 	s := v.Changes.Span()
 	return v.lift.IsZero() && v.known.Undated.After(evidence.Later(v.Newest(), evidence.Later(s.Latest, s.Until)))
 }
 
-// wentBack describes a Resource List that is older than one read before. Dumps and
-// archives may be older, if the changes after them lead beyond the mirror's state.
+// wentBack returns a sentence if the Resource List is older than one that was read
+// before. Dumps and archives may be older if the changes after them are newer than the
+// mirror's state.
 func (v *view) wentBack() string {
 	newest := v.known.newest(v.Served, v.Reader.Now())
 	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied()) {
 		return ""
 	}
-	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))
+	return fmt.Sprintf("the Resource List is of %s, but one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))
 }
 
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
 
-// lookUp calls handle with batches of a sequence, and with what the mirror holds of their URIs
-// in a set.
+// lookUp calls handle with batches of the values, and with the mirror's records of
+// their URIs in a set.
 func lookUp[V any](ctx context.Context, m Mirror, set string, values iter.Seq2[V, error], uri func(*V) string, handle func([]V, []Held) error) error {
 	for batch, err := range spool.Batches(values, lookupBatch) {
 		if err != nil {

@@ -18,7 +18,7 @@ type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
 	Every time.Duration                        // time between two runs; 0 to derive it from how often the Source changes
 	Most  time.Duration                        // maximum time between two runs if Every is 0; 0 for 1 h
-	Rand  func() float64                       // returns a random number in [0,1), which varies each wait by a tenth; required
+	Rand  func() float64                       // returns a random number in [0,1), by which each wait varies up to a tenth; required
 	Told  func(Wait)                           // called before each wait; may be nil
 }
 
@@ -43,8 +43,8 @@ const (
 )
 
 // Loop makes runs until ctx ends, and then returns nil. After an error of the Source it
-// waits, longer each time, and tries again. It returns an error of the mirror. It also
-// returns an error if the first run finds no Source although the server answered.
+// waits, longer each time, and tries again. It returns errors of the mirror, and an
+// error if the first run finds no Source although the server answered.
 func (w *Watch) Loop(ctx context.Context) error {
 	r := rhythm{every: w.Every, most: cmp.Or(w.Most, mostWait)}
 	for first := true; ; first = false {
@@ -73,7 +73,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *discover.UnknownSetError // the Source offered the set before and may offer it again
+	var set *discover.UnknownSetError // the Source offered the set when Loop began, and may offer it again
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
@@ -87,7 +87,7 @@ type rhythm struct {
 	failed      int // number of consecutive runs that failed
 }
 
-// While the Source does not change, each wait is half as long again as the one before,
+// While the Source does not change, each wait is 1.5 times as long as the previous one,
 // so a change is seen late by at most half the time since the previous change.
 func (r *rhythm) wait(p Pulse, err error) time.Duration {
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *rhythm) wait(p Pulse, err error) time.Duration {
 	}
 	wait := r.every
 	if wait == 0 {
-		wait = r.grown(max(p.base(), leastWait), 1.5, r.quiet)
+		wait = r.grown(max(p.firstWait(), leastWait), 1.5, r.quiet)
 		wait = max(wait, min(p.MaxAge, r.most))
 	}
 	r.quiet++
@@ -118,8 +118,8 @@ func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	return min(d, r.most)
 }
 
-// base returns how long to wait after a run that found a change.
-func (p *Pulse) base() time.Duration {
+// firstWait returns how long to wait after a run that found a change.
+func (p *Pulse) firstWait() time.Duration {
 	if p.Gap > 0 {
 		return p.Gap / 2
 	}
@@ -146,7 +146,7 @@ func (p *Plan) Pulse() (all Pulse) {
 }
 
 func (p Pulse) join(q Pulse) Pulse {
-	if q.base() < p.base() {
+	if q.firstWait() < p.firstWait() {
 		p, q = q, p
 	}
 	p.News = p.News || q.News

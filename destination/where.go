@@ -31,7 +31,7 @@ const (
 // maxRecords is the maximum number of metadata records that are read for one resource.
 const maxRecords = 16
 
-// selector reports the first records that cannot be read.
+// selector reports up to maxNamed records that cannot be read.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
@@ -47,9 +47,9 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 	}
 }
 
-// described returns "" if Where selects the resource. A resource whose links were
-// dropped is selected, because leaving it out would be a guess.
-func (s *scope) described(w *harvest.Resource) Skip {
+// skipByRecord returns "" if Where selects the resource. A resource whose links were
+// too long to store is selected, because leaving it out would be a guess.
+func (s *scope) skipByRecord(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""
 	}
@@ -81,9 +81,9 @@ func (s *scope) described(w *harvest.Resource) Skip {
 	return SkipUndescribed
 }
 
-// records returns the links to XML records that describe w, if their origin is allowed.
-// If w is itself metadata, and metadata is fetched with the resources that it
-// describes, the only record is w.
+// records returns the links to XML records that describe the resource, if their origin
+// is allowed. If the resource is itself metadata that is fetched with the resources it
+// describes (WithMetadata), the only record is the resource itself.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
 	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
 		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}

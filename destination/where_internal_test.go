@@ -59,7 +59,7 @@ func TestChosenByRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &scope{origins: map[string]bool{"https://example.org": true}, filter: f, strict: d.Strict, selects: d.selector(t.Context())}
-		if got := s.described(&harvest.Resource{URI: tt.uri, Remainder: harvest.NewRemainder(text)}); got != tt.want {
+		if got := s.skipByRecord(&harvest.Resource{URI: tt.uri, Remainder: harvest.NewRemainder(text)}); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}

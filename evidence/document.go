@@ -2,12 +2,12 @@ package evidence
 
 import "time"
 
-// skew is the tolerated difference between clocks. A time later than our clock by more
-// than skew is treated as unknown.
+// A time later than our clock by more than skew comes from a wrong clock and is treated
+// as unknown.
 const skew = 24 * time.Hour
 
-// ToCome reports whether t is later than now by more than a day, which no clock that is
-// roughly right shows.
+// ToCome reports whether t is later than now by more than a day, so that a wrong clock
+// must have given it.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
 // Misdated reports whether t is in the future by our clock and by the Source's clock.
@@ -38,9 +38,9 @@ type Applied struct {
 	Changed time.Time // time of the latest applied change
 }
 
-// UpTo returns a copy of a in which Changed is at most cursor, the time up to which
-// every change was read. Of the changes after the cursor some may have been applied,
-// while earlier ones are unread.
+// UpTo returns a copy in which Changed is at most cursor, the time up to which every
+// change was read. After that time, a run may have applied a change although it has not
+// read an earlier one.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -52,8 +52,8 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 type Span struct {
 	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
-	Until  time.Time // latest possible time of the changes without a known time; zero if all times are known
-	Goes   bool      // the lists begin with exactly the changes that were applied, and continue after them
+	Until  time.Time // latest possible time of the changes whose time is unknown; zero if all times are known
+	Goes   bool      // the lists begin with exactly the changes that the mirror has applied, and may have further ones after these
 }
 
 // Since reports whether the span covers all changes after t.
@@ -68,7 +68,7 @@ func (s Span) Old(a Applied) bool {
 // Snapshot describes a complete list of a set at one moment, and the changes after it.
 type Snapshot struct {
 	At   time.Time
-	Then Span // period of the changes after At; the zero Span if there are none
+	Then Span // period of the changes after At; the zero Span if there are no such changes
 }
 
 // Old reports whether the list is older than the state that the mirror has applied, and

@@ -7,10 +7,10 @@
 // changes nothing. Of two statements the later one counts; their order is that of their
 // positions if both come from one Change List, else that of their times. A list with a
 // moment describes the state before that moment, so a change at the same moment comes
-// after the list. If a deletion or the version depends on an order that is unknown or
-// contradictory, the mirror requests the URI itself. A change of unknown time happened
-// between two known moments; its order against statements from the time between them is
-// unknown.
+// after the list. If whether a resource exists, or in which version, depends on an
+// order that is unknown or contradictory, the mirror requests the URI. A change of
+// unknown time happened between two known moments, and nothing shows whether it came
+// before or after a statement dated between these.
 package evidence
 
 import (
@@ -20,7 +20,7 @@ import (
 // Kind is the kind of a statement about a URI.
 type Kind uint8
 
-// These are the kinds of statement.
+// These are the values of Kind.
 const (
 	Listed  Kind = iota // a Resource List or a Resource Dump contains the URI (1.1 §10, §11)
 	Absent              // a complete list does not contain the URI
@@ -40,7 +40,7 @@ func (k Kind) change() bool { return k >= Created }
 // description.
 type Match uint8
 
-// These are the results of a comparison.
+// These are the values of Match.
 const (
 	Untied  Match = iota // the mirror has no bytes, or the Source gives no length or digest to compare
 	Differs              // the bytes in the mirror are not the described ones
@@ -53,12 +53,12 @@ const (
 type Statement struct {
 	Kind   Kind
 	Old    bool      // the document is older than the mirror's state, as Snapshot.Old or Span.Old reports
-	Again  bool      // the statement is of a list, and another list of the same moment was applied before
+	Again  bool      // the statement is of a list, and another list with the same time was applied before
 	From   time.Time // earliest possible time of the statement; zero if unknown
 	To     time.Time // latest possible time of the statement; zero if unknown; equal to From if the time is known
 	Last   bool      // the entry comes after all applied entries of its Change List
-	Torn   bool      // the document contradicts itself: neither times nor positions show which of its statements about the URI is the last
-	Denied bool      // Torn is set and one of the contradictory statements is a deletion, which a request for the URI can confirm
+	Torn   bool      // the document has contradictory statements about the URI, and nothing shows which of them is the last
+	Denied bool      // one of the contradictory statements is a deletion; set only if Torn is set
 	Bytes  Match
 }
 
@@ -67,20 +67,20 @@ type Held struct {
 	Member   bool
 	Due      bool      // the bytes must be fetched again; the recorded metadata stays valid
 	At       time.Time // time of the last applied statement
-	Until    time.Time // latest possible time of the last applied statement, if At is only the earliest possible time; else zero
+	Until    time.Time // latest possible time of the last applied statement if its exact time is unknown; At is then the earliest possible time
 	Change   bool      // the last applied statement was a change
-	Ahead    bool      // the last applied statement is later than the cursor, so its position in a Change List is no evidence
+	Ahead    bool      // the last applied statement comes after the recorded position in the Change List, so the order of entries proves nothing
 	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is then zero
-	Gone     bool      // the last applied statement was a deletion, and no newer list was read; Member is then false
+	Gone     bool      // the resource is recorded as deleted, and no newer list was read since; Member is then false
 }
 
 // Decision is the action that a statement requires.
 type Decision uint8
 
-// These are the decisions.
+// These are the values of Decision.
 const (
 	Keep      Decision = iota // keep the mirror's state
-	Retry                     // keep the mirror's state; fetch its bytes again if an earlier run failed to
+	Retry                     // keep the mirror's state, and fetch the bytes that an earlier run could not fetch
 	Confirm                   // the bytes in the mirror are right; update the recorded metadata
 	Fetch                     // fetch the bytes
 	Remove                    // delete the resource from the mirror
@@ -103,23 +103,22 @@ func Decide(s Statement, h Held) (Decision, string) {
 	case s.Old && !known && s.Kind != Absent && s.Kind != Deleted:
 		return PassOver, "the resource may have been deleted since"
 	case s.Old:
-		return h.stay(), "the document is older than the applied state"
+		return h.keepOrRetry(), "the document is older than the applied state"
 	case s.Torn:
-		return Ask, "its document contradicts itself"
+		return Ask, "the document contradicts itself about this resource"
 	}
 	switch s.order(h) {
 	case earlier:
-		return h.stay(), "the held state is newer"
+		return h.keepOrRetry(), "the mirror has a newer state of the resource"
 	case unknown:
-		return s.unplaced(h), "its order relative to the held state is unknown"
+		return s.decideWithoutOrder(h), "it is unknown whether the mirror's state is older or newer"
 	case same:
-		return s.sameTime(h)
+		return s.decideSameTime(h)
 	}
-	return s.apply(h), "the held state is older"
+	return s.apply(h), "the mirror has an older state of the resource"
 }
 
-// stay returns Retry if the bytes must be fetched again, otherwise Keep.
-func (h Held) stay() Decision {
+func (h Held) keepOrRetry() Decision {
 	if h.Due {
 		return Retry
 	}
@@ -138,8 +137,8 @@ const (
 func (s Statement) order(h Held) place {
 	ends := !s.To.IsZero()
 	switch {
-	// a later entry of the Change List has an earlier time: the time is wrong, or the list
-	// is an outdated copy
+	// the entry comes later in the Change List but has an earlier time: the time is wrong,
+	// or the list is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
 	// the statement is in a list, and the mirror's state comes from a list that does not
@@ -157,9 +156,8 @@ func (s Statement) order(h Held) place {
 	return unknown
 }
 
-// apply decides about a statement that is later than the mirror's state. A state whose
-// time is in the future may really be newer than the statement, so apply does not
-// simply follow a deletion then.
+// If the time of the mirror's state is in the future (Misdated), the state may really
+// be newer than the statement, so apply does not delete the resource without a request.
 func (s Statement) apply(h Held) Decision {
 	switch s.Kind {
 	case Absent:
@@ -191,9 +189,7 @@ func (s Statement) fetchOrConfirm(h Held) Decision {
 	return Fetch
 }
 
-// unplaced decides about a statement if it is unknown whether it is later or earlier
-// than the mirror's state.
-func (s Statement) unplaced(h Held) Decision {
+func (s Statement) decideWithoutOrder(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
@@ -207,18 +203,17 @@ func (s Statement) unplaced(h Held) Decision {
 	return Ask
 }
 
-// sameTime decides about a statement that has the same time as the mirror's state.
-func (s Statement) sameTime(h Held) (Decision, string) {
+func (s Statement) decideSameTime(h Held) (Decision, string) {
 	const before = "a list describes the state before its moment"
 	switch {
 	case s.Kind == Absent && !h.Change:
-		return Withhold, "another list of the same moment contains the resource"
+		return Withhold, "another list with the same time contains the resource"
 	case s.Kind == Absent, s.Kind == Listed && h.Change:
-		return h.stay(), before
+		return h.keepOrRetry(), before
 	case s.Kind == Deleted && h.Member, s.Kind != Deleted && h.Gone:
-		return Ask, "two changes of the same moment contradict each other"
+		return Ask, "two changes with the same time contradict each other"
 	case h.Gone:
 		return Keep, "the deletion is already applied"
 	}
-	return s.fetchOrConfirm(h), "a statement of the same moment describes the resource"
+	return s.fetchOrConfirm(h), "a statement with the same time describes the resource"
 }

@@ -42,9 +42,9 @@ func (l Limit) String() string {
 	return strconv.FormatInt(l.n, 10)
 }
 
-// few is the number of deletions that the default allows even if they are more than 10
-// % of the set.
-const few = 5
+// defaultDeletions is the number of deletions that the default Limit allows even if
+// they are more than 10 % of the set.
+const defaultDeletions = 5
 
 // Exceeded reports whether the number of deletions is too large for a set that had the
 // given size before the run.
@@ -53,7 +53,7 @@ func (l Limit) Exceeded(deletions, size int64) bool {
 	case deletions <= 0:
 		return false
 	case !l.set:
-		return deletions >= size || moreThan(deletions, 50, size) || deletions > few && moreThan(deletions, 10, size)
+		return deletions >= size || moreThan(deletions, 50, size) || deletions > defaultDeletions && moreThan(deletions, 10, size)
 	case l.percent:
 		return moreThan(deletions, l.n, size)
 	}
@@ -65,7 +65,7 @@ func (l Limit) Exceeded(deletions, size int64) bool {
 func (l Limit) Allows(size int64) int64 {
 	switch {
 	case !l.set:
-		return max(0, min(max(few, size/10), size/2, size-1))
+		return max(0, min(max(defaultDeletions, size/10), size/2, size-1))
 	case l.percent:
 		high, low := bits.Mul64(uint64(size), uint64(l.n))
 		n, _ := bits.Div64(high, low, 100)
@@ -74,7 +74,7 @@ func (l Limit) Allows(size int64) int64 {
 	return l.n
 }
 
-// moreThan expects that no argument is negative.
+// No argument may be negative.
 func moreThan(n, percent, size int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
 	sHigh, sLow := bits.Mul64(uint64(size), uint64(percent))

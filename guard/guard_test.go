@@ -13,7 +13,7 @@ func TestExceeded(t *testing.T) {
 	}{
 		{"", 0, 0, false},
 		{"", 0, 1000, false},
-		{"", 5, 20, false}, // few
+		{"", 5, 20, false}, // up to defaultDeletions
 		{"", 6, 60, false}, // 10 % is not more than 10 %
 		{"", 7, 60, true},
 		{"", 6, 59, true},

@@ -1,34 +1,37 @@
 package guard
 
-// Loss is a number of deletions (Total). Planned of these have not been made yet.
+// Loss is a number of deletions. Total includes the planned ones, which have not been
+// made yet.
 type Loss struct{ Total, Planned int64 }
 
-// Before returns the number of deletions that were already made.
+// Before returns the number of deletions that were made before the plan.
 func (l Loss) Before() int64 { return max(0, l.Total-l.Planned) }
 
-// MaxMoved is the maximum number of deleted contents for which a Weighing can find that
-// they only moved to another URI. Further contents count as lost.
+// MaxMoved is the maximum number of deleted contents that a Weighing remembers.
+// Deletions of further contents count as losses even if the set still has the content
+// at another URI.
 const MaxMoved = 1 << 19
 
 // Weighing counts the deletions in a set during a period of time. It does not count a
-// deletion if the set still has the same bytes at another URI. The zero Weighing has
-// counted none.
+// deletion if the set still has the same bytes at another URI. The zero Weighing is
+// ready for use.
 type Weighing struct {
-	all, old Loss              // all losses, and those of resources that were members before the period
-	contents map[content]*toll // deletions by content, which are no losses if the set still has the content at another URI
+	all, old Loss              // losses of all resources, and of those that were members before the period
+	contents map[content]*toll // deletions of each content; Forget removes the contents that the set still has at another URI
 }
 
-// content is the first half of the SHA-256 of some bytes, and identifies them.
+// content is the first half of the SHA-256 of the bytes of a resource: half of the
+// memory, and long enough to identify them.
 type content [16]byte
 
-// toll counts the deletions of resources with the same bytes. old counts resources that
-// were members before the period, joined those that became members during it, and
-// planned those that are not deleted yet.
+// toll counts the deletions of resources with the same bytes: of members from before
+// the period (old), of resources that joined the set during the period, and of members
+// that are not deleted yet (planned).
 type toll struct{ old, joined, planned int64 }
 
 // Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if
-// that is unknown. old means that the resource was a member before the period, and
-// planned that it is not deleted yet.
+// that is unknown. old is true if the resource was a member before the period, and
+// planned is true if it is not deleted yet.
 func (w *Weighing) Add(sum []byte, old, planned bool) {
 	t, known := &toll{}, len(sum) >= len(content{})
 	if known {
@@ -65,8 +68,8 @@ func (w *Weighing) Forget(sum []byte) {
 	}
 }
 
-// Losses returns the number of all losses, and of those that concern resources that
-// were members before the period. Call it once, after the last Add.
+// Losses returns the losses of all resources, and of those that were members before the
+// period. Call it once, after the last Add.
 func (w *Weighing) Losses() (all, old Loss) {
 	for _, t := range w.contents {
 		w.sum(t)
@@ -74,8 +77,8 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// Resources that became members during the period only replaced members with the same
-// bytes from before it, so sum does not count them in addition.
+// If a member from before the period had the same bytes, a resource that joined during
+// the period replaced it, and its deletion is not counted in addition.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

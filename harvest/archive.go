@@ -18,7 +18,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // without current lists, the archived ones are used up to the moment that AsOf was asked for
+	begin := o.reader.until.Add(1) // without current lists, the archived ones are used up to the moment given to AsOf
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()
@@ -42,7 +42,7 @@ func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesyn
 		switch {
 		case w.closedBy(since) || !e.From.IsZero() && !e.From.Time().Before(begin):
 		case tr == ChangeDumpArchive:
-			if err := c.dump(ctx, w.uri, since, 0); err != nil {
+			if err := c.addDump(ctx, w.uri, since, 0); err != nil {
 				return err
 			}
 		default:
@@ -87,9 +87,9 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest ignores snapshots later than Reader.until. The returned entry has no URI if no
-// snapshot has a time.
-func (o *Offer) newest(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
+// newestArchived ignores snapshots later than Reader.until. The returned entry has no
+// URI if no snapshot has a time.
+func (o *Offer) newestArchived(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
 	until := o.reader.until
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {

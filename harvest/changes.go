@@ -22,16 +22,16 @@ import (
 type Changes struct {
 	Since   resourcesync.Datetime // start of the oldest Change List that was read
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // descriptions that contradict those in latest; the Reader closes rivals
-	in      []*Package           // packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
+	rivals  *spool.Log[Resource] // further descriptions of resources in latest about which documents contradict each other; the Reader closes this log
+	in      []*Package           // packages that contain bytes of changes; storedChange.Package is an index in this list, counted from 1
 	resumed bool                 // the first list still begins with the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	slid    bool                 // the Change List of the Position has dropped entries since the last run, so changes may be missing
-	Back    string               // description of an older version of the Change List that the Source offers again; "" if it does not
-	Flaw    error                // error of an entry that cannot be used; then any resource may have another change
-	Rest    error                // error that says how many Change Lists are left to the next run
+	slid    bool                 // the Change List that the Position names has lost its earlier entries, so changes may be missing
+	Back    string               // sentence about a Change List of which the Source now shows an older version than before; "" if there is none
+	Flaw    error                // error of an unusable entry, which may have changed any resource; nil if there is none
+	Rest    error                // error that says how many Change Lists are left to the next run; nil if none is left
 	End     time.Time            // time of the latest change
-	undated time.Time            // latest possible time of the changes without a known time
+	undated time.Time            // latest possible time of the changes whose time is unknown; zero if there are none
 	known   found                // the lists reach back to the Position
 	First   string               // URI of the oldest list that was read
 	Jumbled bool                 // the lists are in the order of their index, which is not the order of their times
@@ -40,7 +40,7 @@ type Changes struct {
 	newest  *changeList          // the last list that was read, without its entries; the next Position is in this list
 	index   string               // URI of the index that need not be requested while the last list is open; see Position.Index
 	asked   time.Time            // time of the last request for the index, by our clock
-	lists   int                  // the number of lists read
+	lists   int                  // number of lists that were read
 	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
 	stand   *changeList          // the first list that is open although its index calls it closed; the next Position stays in it
 }
@@ -54,25 +54,25 @@ var ErrLeft = errors.New("left for the next run")
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
-	until   resourcesync.Datetime     // end of the period that the list covers; zero while the list is open
+	until   resourcesync.Datetime     // end of the period of the list; zero while the list is open
 	entries *spool.Log[*storedChange] // entries in document order; if resumed is set, only those that no earlier run read
 	first   time.Time                 // earliest time of an entry of the Change List
 	ordering
 	resumed bool                      // the document begins with the entries that an earlier run read
 	total   int                       // number of entries in the document
-	told    int                       // number of the entries that have a usable change
-	end     time.Time                 // latest time of an entry; an entry of unknown time counts with its earliest possible time
+	told    int                       // number of entries that state a usable change
+	end     time.Time                 // latest time of an entry; if the time of an entry is unknown, its earliest possible time counts
 	in      *Package                  // the package that contains this list as its manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
 	over    *spool.Keys               // resources of the entries that an earlier run read, if resumed is set
 	known   found                     // the lists reach back to the Position
 	open    bool                      // the list is open although its index calls it closed, so this may be an outdated copy
-	flaw    error                     // error of the entries that cannot be used
+	flaw    error                     // error about the entries that cannot be used; nil if all can
 	rhythm  rhythm                    // estimate of how often the list grows
 	maxAge  time.Duration             // how long the response may be cached
 	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed  func(time.Time) time.Time // returns the time, or the zero time if it is in the future
+	placed  func(time.Time) time.Time // returns its argument, or the zero time for a time in the future
 	odd     [len(oddities)]int        // number of entries for each oddity of a Change List
 }
 
@@ -91,15 +91,15 @@ type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
-	Least     time.Time // replaces From if ByLastMod is set and the lastmod is not the time of the deletion
-	Most      time.Time // replaces To if ByLastMod is set and the lastmod is not the time of the deletion
+	Least     time.Time // earliest possible time of the change if the lastmod turns out not to be its time
+	Most      time.Time // latest possible time of the change if the lastmod turns out not to be its time
 	ByLastMod bool      // the lastmod of a deletion is taken as its time, but may be the lastmod of the deleted version
 	OfBytes   bool      // the lastmod of a creation or update is taken as its time, but may be earlier than the change
 	Last      bool      // the change is later than all changes that earlier runs read
-	Torn      bool      // the documents do not show whether the resource exists in the end, or in which version
-	Rival     *Resource // another description of the resource, if Torn is set; it may be the right one
+	Torn      bool      // the documents contradict each other on whether the resource exists, or in which version
+	Rival     *Resource // if Torn is set: another description of the resource, which may be the right one
 	Denied    bool      // Torn is set, and one of the contradictory entries is a deletion
-	News      bool      // no earlier entry is about the same URI, except entries that earlier runs read
+	News      bool      // among the entries that no earlier run has read, this is the oldest about the resource
 }
 
 // Change is the last change of a resource, with the package of its bytes, if any.
@@ -109,9 +109,9 @@ type Change struct {
 	aged bool // Torn is set only because newer lists do not contain the resource
 }
 
-// found says whether the lists reach back to the entry at which an earlier run stopped
-// (yes), up to which time that run read (at), and the time of the latest change that it
-// read (last). A time in the future becomes zero.
+// found records whether the lists contain the entry at which an earlier run stopped
+// (yes), the time up to which that run read (at), and the time of the latest change
+// that it read (last). Times in the future are replaced by zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -120,9 +120,9 @@ type found struct {
 // Timed reports whether the time of the change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads a Change List or a package's manifest. If it begins with the entries
-// that cur records as read, listOf returns only the later entries. known describes the
-// Position if an earlier list contained it.
+// listOf reads a Change List or a package's manifest. If the list begins with the
+// entries that cur records as read, only the later entries are kept. known is
+// changeList.known of the previous list.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -156,7 +156,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the later lists were published later, even if their times are earlier
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the lists are in the order of publication, even if their times do not ascend
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -178,7 +178,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	if ch.lists == 1 {
 		ch.oldest = l.first
 	}
-	ch.slid = ch.slid || l.lost(cur)
+	ch.slid = ch.slid || l.hasDropped(cur)
 	ch.newest = l
 	if l.open && ch.stand == nil {
 		ch.stand = l
@@ -196,7 +196,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 			return err
 		}
 		c := &e.Entry
-		if late, err := r.later(c, l.URI); late {
+		if late, err := r.isAfterUntil(c, l.URI); late {
 			ch.Flaw = cmp.Or(ch.Flaw, err)
 			continue
 		}
@@ -210,7 +210,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 			r.Passed(c)
 		}
 		if e.Package > 0 {
-			e.Package = ch.number(l.in)
+			e.Package = ch.packageNumber(l.in)
 		}
 		if err := ch.put(e, cur, &l.ordering); err != nil {
 			return err
@@ -230,13 +230,12 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
-// read reads all entries if the document does not begin with those that an earlier run
-// read.
+// If the entries that an earlier run read have changed, all entries count as new.
 func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
 	before := *l
-	l.resumed = l.holds(cur)
+	l.resumed = l.isListOf(cur)
 	goes, err := l.readNew(r, doc, cur, tell)
 	if err == nil && !goes {
 		*l = before
@@ -253,8 +252,8 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 	return nil
 }
 
-// readNew skips the entries that an earlier run read if l.resumed is set. It returns
-// false if these have changed since.
+// If resumed is set, readNew skips the entries that an earlier run read, and returns
+// false if these have changed.
 func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
@@ -277,7 +276,7 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // a hash never returns an error
 		l.rhythm.add(c.Changed)
-		end := c.From // From of an entry of unknown time is the earliest possible time
+		end := c.From // for a change of unknown time, From is the earliest possible time
 		if c.Timed() {
 			end = c.Changed
 		}
@@ -285,7 +284,7 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 		if l.total++; known {
 			err = l.over.Add(resourcesync.KeyOf(c.URI))
 		} else {
-			err = l.keep(r, &c, l.in.carries(&e))
+			err = l.keep(r, &c, l.in.countEntry(&e))
 		}
 		if err != nil {
 			return false, err
@@ -311,8 +310,7 @@ func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
 	return l.entries.Append(s)
 }
 
-// fresh returns the number of entries after those that an earlier run read.
-func (l *changeList) fresh() int64 {
+func (l *changeList) newEntries() int64 {
 	if l.entries == nil {
 		return 0
 	}
@@ -330,15 +328,15 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds compares the URI and the start ("from") of the list with those that the
-// Position records.
-func (l *changeList) holds(cur Position) bool {
+// isListOf reports whether the Position is in this list: the URI and the start ("from")
+// are the recorded ones.
+func (l *changeList) isListOf(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume compares digests when the entries that an earlier run read have been read
-// again, and returns false if these have changed. Later entries are new even if their
-// times are earlier, because the clock of the Source may be wrong.
+// resume returns false if the entries that an earlier run read have changed. Their
+// digest shows this when all of them have been read again. The entries after them are
+// new even if their times are earlier, because the clock of the Source may be wrong.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -357,18 +355,19 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether the list has dropped entries that an earlier run applied,
-// although its start ("from") is the same. A list that has only the newest changes does
-// that. Then changes since the earlier run may be missing.
-func (l *changeList) lost(cur Position) bool {
-	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
+// hasDropped reports whether entries that an earlier run applied were removed from the
+// list, although its start ("from") is the same. This happens in a list of only the
+// newest changes. Changes since the earlier run may then be missing.
+func (l *changeList) hasDropped(cur Position) bool {
+	if l.resumed || cur.Applied == 0 || !l.isListOf(cur) {
 		return false
 	}
-	return l.fresh() == 0 || l.first.After(cur.At)
+	return l.newEntries() == 0 || l.first.After(cur.At)
 }
 
 // join adds the changes of another kind of document, because a Change Dump often ends
-// before the Change Lists do. gap describes missing changes between the two.
+// before the Change Lists do. gap describes changes that are missing between the two
+// documents; "" if none are.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	open := ch.newest.until.IsZero() && ch.newest.in == nil // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
@@ -376,7 +375,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // nil if the list was not read
+	if other.newest.placed != nil { // placed is nil if no document was read
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -391,8 +390,8 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		// a change with the same time is skipped, because the bytes of the change in ch may
-		// be in a package
+		// of two changes with the same time, the one that ch already has stays, because a
+		// package may contain its bytes
 		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
@@ -422,9 +421,9 @@ func (ch *Changes) Span() evidence.Span {
 	return s
 }
 
-// Mark returns the Position c, moved to the end of the last list that was read. It does
-// not move to another list that ended before the time of c. now is the time by our
-// clock.
+// Mark returns the Position c, moved to the end of the last list that was read. If c
+// names another list, and the last list ended before the time of c, Mark returns c
+// unmoved. now is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -442,12 +441,13 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the Position moves to another list that is open although its index says when it ended
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// Undated is about changes that were read, so it changes only if the Position moves
+	// Undated changes only if the Position moves, because it is about the changes that were
+	// read
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
 	c.At = evidence.Later(c.At, end)
-	if c.Ended = at.ended; ch.stand != nil { // the list was not read to its end
+	if c.Ended = at.ended; ch.stand != nil { // the document of the list does not state its end
 		c.Ended = time.Time{}
 	}
 	c.List, c.From, c.Applied, c.Prefix = at.URI, at.from.String(), at.total, at.prefix
@@ -458,11 +458,11 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// wentBack describes an older version of a Change List that the Source offers again:
-// the list has lost the last entries that an earlier run read, but not the first ones.
-// It returns "" otherwise.
+// wentBack returns a sentence if the Source shows an older version of a Change List
+// than before: the list has lost the last entries that an earlier run read, but not the
+// first ones. Otherwise it returns "".
 func (l *changeList) wentBack(cur Position) string {
-	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
+	if l.resumed || !l.isListOf(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}
 	return Counted(cur.Applied, "the Change List %s had %d {entry|entries} up to %s and has %d up to %s", l.URI,
@@ -474,14 +474,14 @@ func (l *changeList) wentBack(cur Position) string {
 type Position struct {
 	At      time.Time // time, according to documents of the Source, up to which all changes were read
 	List    string    // URI of the last Change List read; "" after a baseline
-	From    string    // the "from" attribute of that list, as written
-	Applied int       // number of entries of that list that were read
+	From    string    // "from" attribute of the last Change List read, as written
+	Applied int       // number of entries of the last Change List that were read
 	Prefix  string    // digest of the entries that were read, in hex
 	Index   string    // URI of the index if it need not be requested while the list is open; else ""
 	Asked   time.Time // time of the last request for the index, by our clock; zero if there is no Index
 	Last    time.Time // latest datetime of the entries that were read
 	Changed time.Time // time of the latest change that was read; zero if there is none, or an earlier version of the program stored the Position
 	Ended   time.Time `json:",omitzero"` // end of the period of the list, if it is closed and was read completely; else zero
-	Undated time.Time `json:",omitzero"` // latest possible time of the changes without a time that were read; zero if there are none
+	Undated time.Time `json:",omitzero"` // latest possible time of the read changes whose time is unknown; zero if there are none
 	Left    time.Time // time, by our clock, at which the list was first found open although its index calls it closed; else zero
 }

@@ -26,7 +26,7 @@ type Document struct {
 	lists  bool                     // some entries name documents of the same capability, as in an index
 	last   map[resourcesync.Key]int // for a Resource List: the number of the last entry of each resource that has several
 	maxAge time.Duration            // how long the response may be cached
-	count  int                      // the number of usable entries
+	count  int                      // number of usable entries
 	after  []*Document              // for a Change List: the documents of its further pages
 }
 
@@ -47,7 +47,7 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// readFresh asks caches for a fresh copy.
+// readFresh makes caches on the way ask the Source for the present document.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
@@ -56,7 +56,8 @@ func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Ca
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// readResponse returns a document that names a package if the response is that package.
+// If the response is a package, readResponse returns a generated dump with that package
+// as its only entry.
 func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()
@@ -66,7 +67,7 @@ func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
-	doc, err := r.take(uri, resp, want)
+	doc, err := r.decode(uri, resp, want)
 	var bad *document.Error
 	switch {
 	case !errors.As(err, &bad):
@@ -86,13 +87,13 @@ func unusable(bad *document.Error) error {
 // Keep reads a document from body, such as a manifest in a package. The document must
 // have one of the wanted capabilities.
 func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
-	doc, err := r.take(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
+	doc, err := r.decode(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
 	var bad *document.Error
 	if !errors.As(err, &bad) {
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // an error of the body explains the error of the document
+		_, bad.Transfer = io.Copy(io.Discard, body) // if the rest of the body cannot be read, the document was incomplete
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -100,8 +101,9 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 	return nil, unusable(bad)
 }
 
-// take returns errors of package document unchanged.
-func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
+// decode returns a *document.Error unchanged; the callers turn it into an error of the
+// Source.
+func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
@@ -133,7 +135,8 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 const namedBudget = 8 << 20
 
 // entry records what must be known about an entry before the document is used. If the
-// document should contain each resource only once, it adds the resource to named.
+// kind of document should contain each resource only once, entry adds the resource to
+// named, which finds repeated ones.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -193,7 +196,7 @@ func (doc *Document) flaw() error {
 }
 
 // Entries yields the usable entries of the document and its pages, with absolute URIs.
-// It can be called any number of times. A goroutine decodes ahead of the consumer.
+// The sequence can be used any number of times. A goroutine decodes entries in advance.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	return prefetch(func(yield func(resourcesync.Entry, error) bool) {
 		for _, page := range append([]*Document{doc}, doc.after...) {
@@ -241,9 +244,9 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	return now, "the time it was read"
 }
 
-// clock returns the time at which the Source sent the document, by its own clock. It
-// returns the zero time if the Source did not give the time, or gave one before a time
-// stated in the document.
+// clock returns the time at which the Source sent the document, by the Source's clock.
+// It returns the zero time if the Source did not give the time, or gave one that is
+// more than a day before a time in the document.
 func (doc *Document) clock() time.Time {
 	h := &doc.Header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {

@@ -18,8 +18,8 @@ type storedChange struct {
 	Package int // number of the package in Changes.in, counted from 1 (in changeList.entries, 1 is the package of the list); 0 if there is none
 	Path    string
 	Offset  int64
-	List    int          // number of the list with this entry, in the order of reading
-	Rival   *spool.Place // position of Entry.Rival in Reader.rivals; nil if Entry.Rival is in memory or there is none
+	List    int          // number of the list that contains this entry; 1 is the list that was read first
+	Rival   *spool.Place // position of Entry.Rival in Reader.rivals; nil if Entry.Rival is in memory or nil
 }
 
 func (c *storedChange) key() string { return c.Entry.URI }
@@ -88,12 +88,12 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	return ch.latest.Put(s)
 }
 
-// maybeLater reports whether c may be later than a change of another list, although
-// Changed is earlier, and the two contradict each other: on whether the resource
-// exists, or on its bytes.
+// maybeLater reports whether c contradicts a change of another list and may be later
+// than that change, although Changed is earlier. Two changes contradict each other if
+// they disagree on whether the resource exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // such a change is later than those of earlier runs, by its position in the list
+	if before.Last { // the position of the change in its list shows that it is later than the changes of earlier runs
 		least = before.Changed
 	}
 	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {
@@ -106,8 +106,9 @@ func (c *ChangeEntry) contradicts(other *ChangeEntry) bool {
 	return (c.Change == resourcesync.Deleted) != (other.Change == resourcesync.Deleted)
 }
 
-// dispute marks the stored change as contradictory (Torn), because c may be later.
-// Unless c is a deletion, its description becomes the Rival of the stored change.
+// dispute marks the stored change of a resource as contradictory (Torn), because the
+// change c of another list may be later. Unless c is a deletion, its description
+// becomes the Rival of the stored change.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	if c.Change != resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
@@ -120,9 +121,9 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	return ch.latest.Put(before)
 }
 
-// number returns the number of a package in ch.in, counted from 1. It adds a new
-// package.
-func (ch *Changes) number(p *Package) int {
+// packageNumber returns the index of a package in Changes.in, counted from 1. It adds
+// the package if it is not there.
+func (ch *Changes) packageNumber(p *Package) int {
 	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // usually the previous change was in the same package
 		return n
 	}
@@ -135,7 +136,7 @@ func (ch *Changes) number(p *Package) int {
 
 func (ch *Changes) lay(s *storedChange, at Location) {
 	if s.Package, s.Path, s.Offset = 0, at.Path, at.Offset; at.Package != nil {
-		s.Package = ch.number(at.Package)
+		s.Package = ch.packageNumber(at.Package)
 	}
 }
 
@@ -154,9 +155,10 @@ func (ch *Changes) change(s *storedChange) (*Change, error) {
 	return c, nil
 }
 
-// carriedBy records where in a package the bytes of a change are, if e describes the
-// same state of the resource. The first such entry counts.
-func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
+// recordLocation records where in a package the bytes of a change are, if the manifest
+// entry e describes the same state of the resource. Of several such entries in one
+// package, the first counts.
+func (ch *Changes) recordLocation(e *resourcesync.Entry, from Location) (bool, error) {
 	s, ok, err := ch.latest.Get(e.Loc)
 	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
 		return false, err
@@ -168,8 +170,8 @@ func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error)
 	return true, ch.latest.Put(s)
 }
 
-// sameState compares digests of a common algorithm, or without one the length and the
-// time of change.
+// sameState compares the digests. If they have no algorithm in common, sameState
+// compares the length and the time of change.
 func sameState(w *Resource, e *resourcesync.Entry) bool {
 	switch w.Beside(e.Length, e.Digests) {
 	case evidence.Same:
@@ -193,10 +195,10 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 }
 
 // All yields the last change of each resource: first the changes without a package,
-// sorted by time, then those of each package, sorted by their offset in it.
+// sorted by time, then those of each package, sorted by their offset in the package.
 func (ch *Changes) All() iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		for s, err := range ch.latest.Sorted(ch.rank) {
+		for s, err := range ch.latest.Sorted(ch.appendSortKey) {
 			var c *Change
 			if err == nil {
 				c, err = ch.change(s)
@@ -208,13 +210,12 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends the sort key of a change to a buffer.
-func (ch *Changes) rank(b []byte, s *storedChange) []byte {
+func (ch *Changes) appendSortKey(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)
 	}
 	t := s.Entry.Changed
 	b = binary.BigEndian.AppendUint64(append(b, 0), uint64(s.Offset))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())+1<<63) // adding 1<<63 sorts times before 1970 first
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())+1<<63) // 1<<63 is added so that times before 1970 are sorted first
 	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
 }

@@ -22,13 +22,13 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index                                           // URIs of listed resources that also have a later change
+	listed *spool.Index                                           // URIs of listed resources that also have a change after the lists
 	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for the nth entry of a document that is not an index
 
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
-	full     bool            // there are more documents than one run reads
-	opened   int             // number of members of the packages that stay open
+	full     bool            // the limit of maxDocuments was reached
+	opened   int             // number of members of all packages that were left open
 	unusable int             // number of unusable packages
 	before   []page          // pages with a link to a previous page
 }
@@ -39,27 +39,28 @@ func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) 
 
 type page struct{ doc, prev string }
 
-// Each method of lister that yields resources returns false when the consumer stops.
+// Like each method of lister that yields resources, lists returns false if the consumer
+// stopped the iteration.
 func (r *lister) lists(uris []string) bool {
 	var failed error
 	usable := false
 	for _, uri := range uris {
 		if r.read[uri] {
-			usable = true // the document was already read, as a part or page of another one
+			usable = true // the document was already read as a part or page of another document
 			continue
 		}
 		doc, err := r.open(uri)
 		switch {
 		case err == nil:
 			usable = true
-			r.follows(doc)
+			r.recordPrevious(doc)
 			if !r.pages(doc, 0) {
 				return false
 			}
 		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
 			r.yield(Item{}, err)
 			return false
-		default: // the other lists of the Capability List are still used
+		default: // an unusable list does not prevent the use of the other lists in the Capability List
 			failed = err
 			quirk := resourcesync.Quirk(0)
 			if !IsSourceError(err) {
@@ -85,9 +86,9 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// follows records the previous page, because the list is complete only if that page is
-// read too.
-func (r *lister) follows(doc *Document) {
+// recordPrevious records the URI of the previous page, because the list is complete
+// only if that page is read too.
+func (r *lister) recordPrevious(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
 		return
@@ -100,8 +101,8 @@ func (r *lister) follows(doc *Document) {
 	r.before = append(r.before, page{doc.URI, uri})
 }
 
-// pages yields the entries of a document and of the pages after it, and closes them.
-// The list is complete only if its last page was read.
+// pages yields the entries of a document and of the pages after it, and closes these
+// documents.
 func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
@@ -115,9 +116,10 @@ func (r *lister) pages(doc *Document, level int) bool {
 		if err != nil {
 			return r.partFailed(resourcesync.QuirkPages, err)
 		}
-		// a resource may have moved from a page not yet read to a page that was read
+		// if the pages have different times, a resource that moved between two pages may be in
+		// neither
 		if doc = next; doc != nil && first.Header.At != doc.Header.At {
-			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: this page and the first page have different times (at %s and at %s), so resources missing from the list are not deleted",
+			r.reportShifting(resourcesync.QuirkPages, fmt.Sprintf("%s: this page and the first page have different times (at %s and at %s), so resources missing from the list are not deleted",
 				doc.URI, doc.Header.At, first.Header.At))
 		}
 	}
@@ -133,15 +135,16 @@ func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, erro
 	return r.open(uri)
 }
 
-// doubt records that the lists may be complete when they are read again.
-func (r *lister) doubt(q resourcesync.Quirk, text string) {
+// reportShifting is like reportUnsure, for lists that may have the same time when they
+// are read again.
+func (r *lister) reportShifting(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
-	r.unsure(q, text)
+	r.reportUnsure(q, text)
 }
 
-// unsure records that a resource may exist although it is missing from the lists, and
-// reports why.
-func (r *lister) unsure(q resourcesync.Quirk, text string) {
+// reportUnsure records that a resource may exist although it is missing from the lists,
+// and reports why.
+func (r *lister) reportUnsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
 		r.st.Reader.Tell(q, r.st.set, text)
@@ -170,7 +173,7 @@ func (r *lister) document(doc *Document, level int) bool {
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
-		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no \"at\" attribute, so its time is unknown, at the latest %s (%s); resources missing from it are not deleted",
+		r.reportUnsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no \"at\" attribute, so its time is unknown, at the latest %s (%s); resources missing from it are not deleted",
 			doc.URI, at.UTC().Format(time.RFC3339), by))
 	}
 	r.setAt(doc.Header.At)
@@ -185,7 +188,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool {
 		if index || e.Capability == doc.Header.Capability {
-			return r.part(e, doc, level+1)
+			return r.readPart(e, doc, level+1)
 		}
 		return r.leaf(doc, e, n)
 	})
@@ -214,16 +217,17 @@ func (r *lister) twice(doc *Document) {
 
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	if e.Change != "" {
-		r.doubt(0, doc.URI+": contains changes like a Change List, so it may be incomplete: resources missing from it are not deleted")
+		r.reportShifting(0, doc.URI+": contains changes like a Change List, so it may be incomplete: resources missing from it are not deleted")
 		if e.Change == resourcesync.Deleted {
 			return true
 		}
 	}
-	return r.take(doc, e, n, doc.Header.At, Location{})
+	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
 }
 
-// take skips the entry if a later entry of the document is about the same resource.
-func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
+// takeEntry skips the entry if a later entry of the document is about the same
+// resource.
+func (r *lister) takeEntry(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
 			return true
@@ -256,8 +260,8 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// pkg makes the snapshot partial if the package of the entry cannot be used.
-func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
+// If the package of the entry cannot be used, addPackage makes the snapshot partial.
+func (r *lister) addPackage(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
 		return false
@@ -278,7 +282,7 @@ func (r *lister) manifests() bool {
 				doc.Close()
 			}
 		}
-		p.keep(&r.opened)
+		p.keepOpen(&r.opened)
 		if err != nil {
 			if !r.packageFailed(err) {
 				return false
@@ -305,12 +309,12 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	r.sameGeneration(doc, p.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
-	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
+	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.takeEntry(doc, e, n, at, p.countEntry(e)) })
 }
 
-// part makes the snapshot partial if a document of an index is unusable, or older than
-// the index says. The other documents are still used.
-func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
+// readPart makes the snapshot partial if a document of an index is unusable, or older
+// than the index says. The other documents of the index are still used.
+func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) bool {
 	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {
 	case err != nil:
@@ -318,7 +322,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	case r.indexes[uri] && index.Header.Root == resourcesync.SitemapIndex:
 		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
-		return true // the index names the document twice, and its resources were already yielded
+		return true // another entry names the same document, so its resources were already yielded
 	case level > maxLevels:
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
 	case !r.allowsMore(index):
@@ -354,7 +358,7 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	if at.IsZero() || !told.IsZero() && at.Equal(told.Time()) || told.IsZero() && !at.After(end) {
 		return
 	}
-	r.doubt(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
+	r.reportShifting(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
 }
 
 func behind(doc *Document, root resourcesync.Datetime) error {
@@ -386,7 +390,7 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed gives up the dump if a Resource List can be used instead.
+// packageFailed ends the iteration if a Resource List can be used instead of the dump.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}
@@ -402,7 +406,7 @@ func (r *lister) packageFailed(err error) bool {
 
 func (r *lister) fail(err error) { r.failAs(0, err) }
 
-// failAs reports an error and makes the snapshot partial.
+// failAs reports an error and stores it in Snapshot.Partial.
 func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	r.st.Reader.Tell(q, r.st.set, err.Error())
 	if r.st.Partial == nil {
@@ -441,7 +445,7 @@ func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 		held.Until = r.st.Latest
 	case tied == evidence.Untied:
 		held.At = w.LastMod.Time()
-	default: // the list describes another version than the change, and that version is not older than its lastmod
+	default: // the listed version is not older than its lastmod and not newer than the list
 		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
 	d, _ := evidence.Decide(said, held)
@@ -454,7 +458,7 @@ func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		// if the resource exists, either the list or the change describes it
+		// if the resource exists, its version is either the listed one or that of the change
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}
@@ -469,8 +473,9 @@ func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 	return Item{Resource: *told, Location: c.Location, By: c, Listed: &listed}, true
 }
 
-// disputed returns a copy of c with an unknown version of the resource. If denied is
-// set, it is also unknown whether the resource exists.
+// disputed returns a copy of the change that is marked as contradictory (Torn): the
+// version of the resource is unknown and, if denied is true, also whether the resource
+// exists.
 func (c *Change) disputed(denied bool) *Change {
 	open := *c
 	open.Torn, open.Denied, open.Change = true, denied, resourcesync.Updated

@@ -32,8 +32,8 @@ type Offer struct {
 	current *sequence         // the Change List of the Position alone; nil if it was not opened alone
 	Changes [Tracks]*Changes  // changes after the Position, for each Track that Follow has read
 	Heard   *Changes          // the changes from which Rhythm estimates how often the set changes
-	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
-	unread  error             // error because of which the changes after the last snapshot cannot be read
+	dropped string            // URI of a Change List from which the Source has removed entries since the last run; "" if there is none
+	unread  error             // error because of which the changes after the last snapshot cannot be read; nil if there is none
 }
 
 // NewOffer returns an Offer of a set's documents without reading them.
@@ -69,14 +69,14 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	if before := o.Changes[tr]; before != nil { // the caller no longer uses the changes of an earlier call
+	if before := o.Changes[tr]; before != nil { // the caller may no longer use the changes of an earlier call of Follow
 		_ = before.latest.Close()
 	}
 	o.Changes[tr], o.Heard = ch, ch
 	if ch != nil && ch.slid && ch.latest.Len() > 0 {
 		o.dropped = ch.First
 	}
-	found, err := o.joined(ch, reach(o.Position, c, ch))
+	found, err := o.joinOthers(ch, judgeReach(o.Position, c, ch))
 	return ch, found, err
 }
 
@@ -129,8 +129,9 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	return c, nil
 }
 
-// reach decides whether ch contains all changes after the Position cur (1.1 §12.1).
-func reach(cur Position, c *sequence, ch *Changes) Outcome {
+// judgeReach decides whether the documents contain all changes after the Position (1.1
+// §12.1).
+func judgeReach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Why: fmt.Sprintf(format, args...)}
 	}
@@ -158,9 +159,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds to ch the earlier changes from other kinds of documents. It describes a
-// gap if changes between the two are missing.
-func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
+// joinOthers adds the changes that Follow has read from other kinds of documents. The
+// Outcome describes a gap if changes between two kinds of documents are missing.
+func (o *Offer) joinOthers(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
 			continue
@@ -199,15 +200,15 @@ func (o *Offer) changesAfter(ctx context.Context, at, latest time.Time) (first *
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // without a known moment no document certainly has all changes after it, and reading packages would be useless
+		if ch != nil && at.IsZero() { // if the moment is unknown, no document certainly has all changes after it, so reading further documents would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// changesIn reads the changes after a moment from one Track. lacks describes missing
-// changes.
+// changesIn reads the changes after a moment from one Track. lacks describes which
+// changes are missing; "" if none are known to be.
 func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -224,24 +225,23 @@ func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (
 	}
 	switch {
 	case !at.IsZero():
-	case o.Position.List != "": // no deletion follows from a list of unknown time, so only the changes after the Position are needed
+	case o.Position.List != "": // nothing is deleted because of a list of unknown time, so only the changes after the Position are needed
 		at = evidence.Later(o.Position.At, o.Position.Ended)
-	case c.Why != "" && ch != nil: // earlier changes are missing, whatever the time of the list is
+	case c.Why != "" && ch != nil: // changes before the first list are missing, whatever the time of the Resource List is
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest
 	}
-	// the Source has removed entries from the list, some of them later than the given time
+	// the Source has removed entries, some of them later than the given time, so the list
+	// is complete only from its first entry on, even if it states an earlier start
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
-		// so the list is complete only from its first entry on, even if it states an earlier
-		// start
 		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes which changes after a moment are missing; "" if nothing shows that
-// changes are missing.
+// gapAfter describes which changes after a moment are missing; "" if none are known to
+// be.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -275,7 +275,7 @@ const maxUnusable = 3
 func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
-		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessLost(ctx, err)
+		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessUnusable(ctx, err)
 	}
 	if len(c.windows) == 0 {
 		return 0, c.Why, nil
@@ -286,11 +286,11 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int,
 	}
 	unusable := 0
 	for _, w := range windows {
-		n, err := o.match(ctx, c, w, ch)
+		n, err := o.findBytes(ctx, c, w, ch)
 		switch {
 		case err == nil:
 			found += n
-		case !lost(ctx, err):
+		case !meansUnusable(ctx, err):
 			return 0, "", err
 		default:
 			unusable++
@@ -303,8 +303,9 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int,
 	return found, Counted(len(windows), "%d of the changed resources were found in %d {package|packages} of Change Dumps", found, len(windows)), nil
 }
 
-// match returns the number of changes in ch whose bytes the package w contains.
-func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
+// findBytes returns the number of changes whose bytes the package contains, and records
+// where these are.
+func (o *Offer) findBytes(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
 		return 0, err
@@ -314,11 +315,11 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 		if err != nil {
 			return found, err
 		}
-		from := w.pkg.carries(&e)
+		from := w.pkg.countEntry(&e)
 		if from.Package == nil {
 			continue
 		}
-		ok, err := ch.carriedBy(&e, from)
+		ok, err := ch.recordLocation(&e, from)
 		if err != nil {
 			return found, err
 		}
@@ -344,7 +345,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		}
 	}()
 	if s == resourceListArchive || s == ResourceDumpArchive {
-		last, err := o.newest(ctx, s)
+		last, err := o.newestArchived(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -354,7 +355,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		st.lists = []string{last.Loc}
 	}
 	st.spare = st.dumped() && o.Usable(ResourceList)
-	at, err := st.begin(ctx)
+	at, err := st.oldestTime(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -368,14 +369,15 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		return nil, err
 	}
 	if s != ResourceList && !st.Changes.Span().Since(at) {
-		return st, o.latest(ctx, st)
+		return st, o.checkPresent(ctx, st)
 	}
 	return st, nil
 }
 
-// latest returns an error if a snapshot without later changes is not the present state
-// of the set. A Resource Dump is, if the Resource List is not newer.
-func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
+// checkPresent returns an error unless a snapshot without changes after it is the
+// present state of the set. Only a Resource Dump can be, and only if no Resource List
+// is newer.
+func (o *Offer) checkPresent(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("describes the set at %s, and no later changes are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
 		return behind
@@ -393,7 +395,7 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 	list := o.newSnapshot(ResourceList, o.set.ResourceLists...)
 	defer list.Close()
-	return list.moment(ctx)
+	return list.listTime(ctx)
 }
 
 // Present returns a Snapshot for a caller that needs the present state but no bytes. It

@@ -15,7 +15,7 @@ const (
 	ChangeListArchive              // current and archived Change Lists (Archives §5)
 	ChangeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
 	ChangeDumpArchive              // current and archived Change Dumps (Archives §6)
-	Tracks                         // number of the values above
+	Tracks                         // number of kinds
 )
 
 // SnapshotKind is a kind of document that lists the whole set at one moment.
@@ -27,7 +27,7 @@ const (
 	ResourceDump                            // the manifests of the packages of Resource Dumps (1.1 §11)
 	resourceListArchive                     // the newest archived Resource List (Archives §3)
 	ResourceDumpArchive                     // the newest archived Resource Dump (Archives §4)
-	SnapshotKinds                           // number of the values above
+	SnapshotKinds                           // number of kinds
 )
 
 var trackDocuments = [Tracks]resourcesync.Capability{
@@ -82,5 +82,5 @@ func (s SnapshotKind) String() string {
 // Outcome is the result of Offer.Follow.
 type Outcome struct {
 	Reaches bool   // the documents contain all changes after the Position
-	Why     string // the reason for Reaches, in one sentence
+	Why     string // the reason for the value of Reaches, in one sentence
 }

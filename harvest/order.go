@@ -27,10 +27,10 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// a deletion whose lastmod is before the time up to which earlier runs read
+	// the lastmod of a deletion is before the time up to which earlier runs read
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
-	if until.Before(from) { // the Source's clock went back between from and until
+	if until.Before(from) { // the Source's clock went back between "from" and "until"
 		until = time.Time{}
 	}
 	switch {
@@ -57,7 +57,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		c.Change = resourcesync.Updated
 	}
 	if !unplaced {
-		l.follow(&c)
+		l.setLast(&c)
 	}
 	switch c.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
@@ -67,7 +67,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	return c, false
 }
 
-// earliest returns the earliest of the given times. It ignores those of others that are zero.
+// earliest ignores zero times among the others.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {
@@ -77,10 +77,11 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// follow sets Last for a change that is later than all changes that earlier runs read.
-// A change dated after the last of these, but before the time up to which the earlier
-// runs read, may be older: these runs may have read an outdated copy of the list.
-func (l *changeList) follow(c *ChangeEntry) {
+// setLast sets Last for a change that is later than all changes that earlier runs read.
+// It does not set Last for a change that is dated before the time up to which these
+// runs read but after the last change that they read: they may have read an outdated
+// copy of the list, so the change may be older.
+func (l *changeList) setLast(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
 		return
@@ -107,7 +108,7 @@ type ordering struct {
 	back     [2]string // URIs of the first two consecutive anchors of which the second has an earlier time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list begins with its newest entry
-	straight [2]bool   // for each of the two resources in back: the anchors ascend in time without its entries
+	straight [2]bool   // for each resource in back: the times of the anchors of all other resources ascend
 	claims   *spool.Table[*claim]
 }
 
@@ -149,20 +150,20 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim summarises the entries of one resource, in the order of their times and in the
-// order of the list.
+// claim summarises what the entries of one resource say, in the order of their times
+// and in the order of the list.
 type claim struct {
 	URI     string
 	Loose   bool         // the time of some entry of the resource is not certain
-	Latest  time.Time    // latest From time of the entries of the resource
+	Latest  time.Time    // latest ChangeEntry.From of the entries of the resource
 	Gone    bool         // the last entry of the resource in the list is a deletion
-	Late    bool         // the entry with the latest time is a deletion
+	Late    bool         // the entry of the resource with the latest time is a deletion
 	Deleted bool         // some entry of the resource is a deletion
 	Rival   *spool.Place // position in Reader.rivals of the latest entry that is not a deletion; nil if there is none
-	At      time.Time    // the time From of the entry in Rival
-	Several bool         // several entries are not deletions
+	At      time.Time    // ChangeEntry.From of the entry in Rival
+	Several bool         // the resource has several entries that are not deletions
 	Stray   *spool.Place // position in Reader.rivals of the last entry of unknown time that is not a deletion; nil if there is none
-	Until   time.Time    // the time To of the entry in Stray
+	Until   time.Time    // ChangeEntry.To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }
@@ -171,7 +172,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // for each of the two resources in back: the last certain time of an entry of another resource
+	var last [2]time.Time // for each resource in back: the time of the last anchor of another resource
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -202,7 +203,8 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add stores descriptions in rivals, so that claims need little memory.
+// add stores descriptions in the temporary file rivals, so that a claim needs little
+// memory.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
@@ -229,10 +231,10 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// markTorn marks an entry as contradictory if the last entry of its resource in the
-// list and the last one by time disagree on whether the resource exists. If the entries
-// of other resources show that the list does not have the oldest change first, the
-// times are right.
+// markTorn marks an entry as contradictory (Torn) if the last entry of its resource in
+// the list and the last entry by time disagree on whether the resource exists. If the
+// entries of other resources show that the list does not begin with the oldest change,
+// the times decide, and no entry is marked.
 func (l *changeList) markTorn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil
@@ -257,9 +259,9 @@ func (l *changeList) markTorn(s *storedChange, rivals *spool.Log[Resource]) erro
 	return nil
 }
 
-// markVersions marks an entry as contradictory (Torn) if another entry describes other
-// bytes of the resource and nothing shows which is later. The list never deletes the
-// resource.
+// markVersions is called for a resource that the list never deletes. It marks an entry
+// as contradictory (Torn) if another entry describes other bytes of the resource and
+// nothing shows which is later.
 func (l *changeList) markVersions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
 	other, least, until := c.Rival, c.At, e.To
@@ -276,8 +278,8 @@ func (l *changeList) markVersions(s *storedChange, c *claim, rivals *spool.Log[R
 	return err
 }
 
-// bounded yields the changes. If the list is in order, an unknown time lies between the nearest
-// known times before and after it.
+// bounded yields the changes. If the list is in order, it limits each unknown time by
+// the nearest certain times before and after it in the list.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read
@@ -299,7 +301,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 			switch n++; {
 			case n == after.n:
 				before = after
-				after, err, _ = next() // the zero place, if no further entry has a certain time
+				after, err, _ = next() // after is the zero place if no further entry has a certain time
 			case l.backward:
 				e.Entry.bound(after.from, before.to)
 			default:
@@ -319,7 +321,6 @@ type place struct {
 	from, to time.Time
 }
 
-// anchorsOf yields the place of each entry whose time is certain.
 func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		n := 0
@@ -365,8 +366,8 @@ func (c *ChangeEntry) setUntil(served, now time.Time) {
 	}
 }
 
-// Word returns the statement of the change about its resource, with the description of
-// the resource. If the change is contradictory (Torn), the description is valid if the
+// Word returns what the change says about its resource, and a description of the
+// resource. If the change is contradictory (Torn), the description is valid only if the
 // resource exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
@@ -381,8 +382,8 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Or returns a second description of the resource, if nothing shows whether it is later
-// than that of Word; else nil.
+// Or returns a second description of the resource if it may be later than the
+// description that Word returns; else nil.
 func (c *Change) Or() *Resource {
 	switch {
 	case !c.Torn || c.Rival == nil || c.Change == resourcesync.Deleted, c.Rival.Beside(c.Length, c.Digests) == evidence.Same:
@@ -393,12 +394,13 @@ func (c *Change) Or() *Resource {
 	return c.Rival
 }
 
-// Against returns the same as Word, except in two cases. held is the lastmod of the
-// version that the caller has, and due that of a version that it still has to fetch. If
-// the lastmod of a deletion equals one of these, it is the lastmod of the deleted
-// version, and the time of the deletion is unknown. If a change is contradictory only
-// because newer lists do not contain the resource, and its lastmod equals held, the
-// change created this version, and nothing shows that the resource was deleted later.
+// Against is like Word for a caller that has a version with the lastmod held, and still
+// has to fetch a version with the lastmod due. Its result differs in two cases. If the
+// lastmod of a deletion equals held or due, it is that of the deleted version, and the
+// time of the deletion is unknown. If a change is contradictory only because newer
+// lists do not contain the resource, and its lastmod equals held, the change created
+// the version that the caller has, and nothing shows that the resource was deleted
+// later.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {
@@ -410,8 +412,8 @@ func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *
 	return s, w
 }
 
-// overlap reports whether two times can be the same moment, if one is less precise,
-// such as a day.
+// overlap reports whether two times can be the same moment, because one of them may be
+// only a day or a month.
 func overlap(a, b resourcesync.Datetime) bool {
 	return a.Time().Before(b.End()) && b.Time().Before(a.End())
 }

@@ -25,7 +25,7 @@ type Package struct {
 	from, Until resourcesync.Datetime // for a Change Dump: the period of the changes in the package; Until is zero while the package is open
 
 	Members int64  // number of manifest entries with a path
-	Listed  int64  // size in bytes of the members of known length
+	Listed  int64  // total size in bytes of the members, with an estimate for those of unknown length
 	Unsized bool   // the manifest does not give the length of every member
 	Opened  Opened // the package, if it was opened to read its manifest; else nil
 	Copied  string // for a Resource Dump: checksum of the copy of the manifest, if the copy was read; else ""
@@ -38,8 +38,8 @@ type Opened interface {
 	Close() error // closes the package and removes the bytes that were transferred
 }
 
-// Location says where in a package the bytes of a resource are; zero if no package
-// contains them.
+// Location says where in a package the bytes of a resource are. It is zero if no
+// package contains them.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
@@ -56,9 +56,10 @@ type Item struct {
 	Or     *Resource // another version that may be the present one, if documents contradict each other; else nil
 }
 
-// carries counts an entry of the manifest. It returns the zero Location if the entry
-// has no path or p is nil.
-func (p *Package) carries(e *resourcesync.Entry) Location {
+// countEntry counts an entry of the manifest, and returns where in the package its
+// bytes are. If the entry has no path, or the package is nil, it returns the zero
+// Location.
+func (p *Package) countEntry(e *resourcesync.Entry) Location {
 	if p == nil || e.Path == "" {
 		return Location{}
 	}
@@ -97,8 +98,9 @@ const (
 	leastKept = maxKept / 64
 )
 
-// keep adds the members of a package that it leaves open to opened.
-func (p *Package) keep(opened *int) {
+// keepOpen adds the members of the package to opened. It closes the package if opened
+// would be more than maxKept.
+func (p *Package) keepOpen(opened *int) {
 	if p.Opened == nil {
 		return
 	}
@@ -109,7 +111,7 @@ func (p *Package) keep(opened *int) {
 
 func (p *Package) leave() {
 	if p.Opened != nil {
-		_ = p.Opened.Leave() // after an error the bytes are transferred again
+		_ = p.Opened.Leave() // the error is harmless: bytes that were not kept are transferred again
 		p.Opened = nil
 	}
 }
@@ -157,8 +159,8 @@ func (p *Package) OtherFormat() error {
 
 const relContents = "contents"
 
-// packageOf ignores a copy of the manifest at an origin that may not speak for the
-// Source.
+// packageOf ignores a copy of the manifest at an origin from which documents may not be
+// read.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {

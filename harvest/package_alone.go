@@ -55,11 +55,12 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 		return nil, &DocumentError{URI: manifest.URI, Reason: "does not give its time", Err: err}
 	}
 	resp.Body = io.NopCloser(&dump)
-	return r.take(uri, resp, want)
+	return r.decode(uri, resp, want)
 }
 
-// largePackage requests a response that was too large for a document again, as the only
-// package of a dump. If it is no package, largePackage returns why, the first error.
+// If a dump is too large for a document, its URI may lead to a package: largePackage
+// requests that URI again as the only package of the dump. If the response is no
+// package, largePackage returns why, the error of the first request.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

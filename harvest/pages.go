@@ -18,8 +18,9 @@ const (
 // have as many entries as one document.
 const maxPages = 1_000
 
-// pageAfter returns "" for the last page. It returns an error if the next page is in
-// chain, the URIs of the pages up to doc.
+// pageAfter returns the URI of the next page; "" after the last page. chain has the
+// URIs of the pages up to doc; if the next page is one of them, pageAfter returns an
+// error.
 func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
 	ref := doc.Header.Link(relNext)
 	if ref == "" {

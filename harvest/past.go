@@ -57,10 +57,12 @@ func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapsh
 	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(string(why), "no earlier list or dump is offered")}
 }
 
-// reasons lists why attempts failed because of documents of the Source.
+// reasons has the texts of errors about documents of the Source, separated by
+// semicolons.
 type reasons string
 
-// add returns an error unchanged unless it is about the documents of the Source.
+// add stores an error about documents of the Source and returns nil. It returns any
+// other error unchanged.
 func (r *reasons) add(ctx context.Context, err error) error {
 	if err == nil || !OfSource(err) || ctx.Err() != nil {
 		return err
@@ -82,7 +84,7 @@ func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind) (all []*Snapsho
 		case s == ResourceList || s == ResourceDump:
 			all = append(all, o.newSnapshot(s, uris...))
 		default:
-			e, err := o.newest(ctx, s)
+			e, err := o.newestArchived(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -105,7 +107,7 @@ func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 			st.Close()
 		}
 	}()
-	at, err := st.begin(ctx)
+	at, err := st.oldestTime(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -175,23 +177,23 @@ func (o *Offer) changesUntil(ctx context.Context, tr Track, at time.Time) (*Chan
 		return nil, sourceErrorf("%s", c.Why)
 	case !ch.Span().Since(at):
 		return nil, sourceErrorf("the %s %s begins at %s, after %s", c.name, ch.First, ch.Since, stamp(at))
-	case ch.complete().Before(o.reader.until) && !c.claims(ch.newest):
-		return nil, sourceErrorf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
+	case ch.completeUntil().Before(o.reader.until) && !c.dumpReachesUntil(ch.newest):
+		return nil, sourceErrorf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.completeUntil()))
 	}
 	return ch, nil
 }
 
-// claims reports whether l comes from the last package of a Change Dump that, by its
-// "until" attribute, has all changes up to the moment Reader.until. The package itself
-// may end earlier (1.1 §13.1).
-func (c *sequence) claims(l *changeList) bool {
+// dumpReachesUntil reports whether the list is in the last package of a Change Dump
+// whose own "until" attribute is not before Reader.until. Such a dump has all changes
+// up to that moment, although the period of the package may end earlier (1.1 §13.1).
+func (c *sequence) dumpReachesUntil(l *changeList) bool {
 	last := c.windows[len(c.windows)-1]
 	return last.uri == l.URI && !last.told.Time().Before(c.reader.until) && !evidence.ToCome(last.told.Time(), c.reader.Now())
 }
 
-// complete returns the time up to which ch contains all changes: the end of the last
+// completeUntil returns the time up to which no change is missing: the end of the last
 // list, or, for an open list, the time at which the Source sent it.
-func (ch *Changes) complete() time.Time {
+func (ch *Changes) completeUntil() time.Time {
 	at := evidence.Later(ch.End, ch.newest.ended)
 	if ch.newest.until.IsZero() && ch.newest.in == nil {
 		at = evidence.Later(at, ch.newest.served)
@@ -199,9 +201,9 @@ func (ch *Changes) complete() time.Time {
 	return at
 }
 
-// later reports whether a change happened after the moment that AsOf was asked for. If
-// that is unknown, it returns an error.
-func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
+// isAfterUntil reports whether a change happened after the moment given to AsOf. If
+// that is unknown, isAfterUntil returns an error.
+func (r *Reader) isAfterUntil(c *ChangeEntry, list string) (bool, error) {
 	switch {
 	case r.until.IsZero() || c.Timed() && !c.From.After(r.until):
 		return false, nil
@@ -213,8 +215,8 @@ func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	return true, &DocumentError{URI: list, Reason: fmt.Sprintf("has a change of %s without a datetime, so it may have happened before or after %s", c.URI, stamp(r.until))}
 }
 
-// notAfter returns an error if a list or manifest is newer than the moment that AsOf
-// was asked for.
+// notAfter returns an error if a list or manifest is newer than the moment given to
+// AsOf.
 func (r *Reader) notAfter(doc *Document, at resourcesync.Datetime) error {
 	for _, t := range []time.Time{at.Time(), doc.Header.Completed.Time()} {
 		if !r.until.IsZero() && t.After(r.until) {

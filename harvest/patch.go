@@ -51,7 +51,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	case len(c.Patches) == 0:
 	case before.Change == resourcesync.Deleted:
 		c.Patches = nil
-	case c.Beside(before.Length, before.Digests) == evidence.Same: // the same change in another list
+	case c.Beside(before.Length, before.Digests) == evidence.Same: // both are the same change, from two lists
 		c.Patches = before.Patches
 	default:
 		c.Patches[0].Before = before.Digests
@@ -59,7 +59,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	}
 }
 
-// newest drops the oldest patches beyond the limits.
+// newest drops the oldest patches if there are more than the limits allow.
 func newest(all []Patch) []Patch {
 	text := 0
 	for i := len(all) - 1; i >= 0; i-- {
@@ -88,14 +88,14 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 		return nil
 	}
 	way := w.Patches[first:]
-	if CostOf(way) >= w.Length.Int64() || longest(length, w, way) > mostOf(way) {
+	if CostOf(way) >= w.Length.Int64() || longest(length, w, way) > maxVersion(way) {
 		return nil
 	}
 	return way
 }
 
-// longest returns the length of the longest version: the first one, w, or one between
-// two patches. It ignores unknown lengths.
+// longest returns the length of the longest version from the first one up to w. It
+// ignores unknown lengths.
 func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	most := max(held.Int64(), w.Length.Int64())
 	for i := range way {
@@ -104,9 +104,9 @@ func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	return most
 }
 
-// mostOf returns the largest length of a version to which all of the patches can be
+// maxVersion returns the maximum length of a version to which all of the patches can be
 // applied.
-func mostOf(way []Patch) int64 {
+func maxVersion(way []Patch) int64 {
 	for i := range way {
 		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {
 			return patch.MaxBytes

@@ -13,8 +13,8 @@ import (
 // the index. It returns nil unless that list was the last one in the index, is still
 // open and still begins with the entries that were read. It also returns nil if the
 // index was not requested for a day, because a Source may leave that list open and
-// continue in another. A list that was requested and has changed is returned as stands:
-// an index without it is an outdated copy.
+// continue in another. If the list was requested and has changed, stands describes it,
+// because an index that does not contain this list is an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
@@ -30,7 +30,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
 	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
-	case err != nil && lost(ctx, err):
+	case err != nil && meansUnusable(ctx, err):
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, err
@@ -87,13 +87,13 @@ func (doc *Document) begins(cur Position) bool {
 	return n == cur.Applied && hexSum(sum) == cur.Prefix
 }
 
-// current returns the URI of the index if it need not be requested again while the last
-// list is open, otherwise "". The index must give this list as its last one and as
-// open, all earlier lists must be closed, and the Source must state the end of a list
-// ("until") in the list itself.
-func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
+// indexToSkip returns the URI of the index if it need not be requested again while the
+// last list is open, otherwise "". The last list of the index must be open, all earlier
+// lists must be closed, and the Source must state the end of a list ("until") in the
+// list itself.
+func (c *sequence) indexToSkip(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
-	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
+	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.closedBefore(n) {
 		return "", nil
 	}
 	if last := &c.windows[n]; last.uri != ch.newest.URI || !last.until.IsZero() || !ch.newest.until.IsZero() {
@@ -106,7 +106,7 @@ func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (stri
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])
 		if err != nil {
-			return "", unlessLost(ctx, err)
+			return "", unlessUnusable(ctx, err)
 		}
 		c.closes = !doc.Header.Until.IsZero()
 		doc.Close()

@@ -25,15 +25,15 @@ type Reader struct {
 	Packages   Manifests
 	Passed     func(*ChangeEntry)                           // called with each change, even if a later change supersedes it; may be nil
 	Tell       func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
-	aside      *spool.Log[string]                           // texts of Remainders in a temporary file; nil before the first one
-	rivals     *spool.Log[Resource]                         // second descriptions of resources about which documents contradict each other; nil before the first one
+	aside      *spool.Log[string]                           // texts of Remainders in a temporary file; nil until the first text is stored
+	rivals     *spool.Log[Resource]                         // further descriptions of resources about which documents contradict each other; nil until keepRivals is called
 	spools     []io.Closer                                  // all temporary files of this reader
-	until      time.Time                                    // moment of Offer.AsOf; later changes and lists are ignored; zero for no limit
-	inMemory   int                                          // maximum number of changes in memory; 0 for the constant inMemory
+	until      time.Time                                    // moment given to Offer.AsOf, after which changes and lists are ignored; zero if AsOf was not called
+	inMemory   int                                          // maximum number of changes in memory; 0 for the default of the same name
 }
 
-// inMemory is the maximum number of changes in memory, about 10 MB, for the list that
-// is being read and again for all lists together. A run with fewer changes creates no
+// inMemory is the maximum number of changes in memory (about 10 MB), both for the list
+// that is being read and for all lists together. A run with fewer changes creates no
 // temporary file for them.
 const inMemory = 10_000
 
@@ -67,8 +67,8 @@ func (r *Reader) Lighten(w *Resource) error {
 
 // Manifests reads the manifests of a dump's packages (1.1 §11.2, §13.2).
 type Manifests interface {
-	// Manifest reads the manifest of p with r. If it had to open the package, it stores
-	// it in p.Opened.
+	// Manifest reads the manifest of the package p with r. If it opens the package, it
+	// stores the open package in p.Opened.
 	Manifest(ctx context.Context, r *Reader, p *Package, want resourcesync.Capability) (*Document, error)
 }
 
@@ -90,8 +90,8 @@ func Counted[N int | int64](n N, text string, args ...any) string {
 	return fmt.Sprintf(numbered.ReplaceAllString(text, form), args...)
 }
 
-// named returns the absolute URI of a reference. It returns an error if the URI's
-// origin may not speak for the Source.
+// named returns the absolute URI of a reference. It returns an error if documents may
+// not be read from the origin of the URI.
 func (r *Reader) named(loc string, base *url.URL) (string, error) {
 	u, err := fetch.ParseReference(loc)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 
 // Remainder contains the attributes and links of a resource for which Resource has no
 // field (1.1 §7, §14). It holds the text of a resourcesync.Remainder; the zero
-// Remainder is empty. While documents are read, the text may be in a temporary file, so
-// that reading it can fail. A mirror and a consumer of changes get it in memory.
+// Remainder is empty. While documents are read, the text may be in a temporary file,
+// and reading it may return an error. Mirrors and consumers of changes get Remainders
+// whose text is in memory.
 type Remainder struct {
 	text string
 	kept *kept // position of the text in a temporary file; nil if the text is in memory
@@ -25,7 +26,7 @@ type kept struct {
 var dropped = &kept{}
 
 // droppedText stands for a dropped Remainder in a temporary file and in the records of
-// a mirror. Parsed, it is an empty Remainder.
+// a mirror. Parsing it returns an empty Remainder.
 const droppedText = `{"dropped":true}`
 
 // NewRemainder restores a Remainder from the text that its method Text returned.
@@ -46,7 +47,8 @@ func remainderOf(e *resourcesync.Entry) Remainder {
 	return Remainder{text: text}
 }
 
-// Text returns the text to store; "" if r is empty. Equal Remainders have equal texts.
+// Text returns the text to store; "" for an empty Remainder. Equal Remainders have
+// equal texts.
 func (r Remainder) Text() (string, error) {
 	if r.kept == nil || r.kept == dropped {
 		return r.text, nil
@@ -54,7 +56,7 @@ func (r Remainder) Text() (string, error) {
 	return r.kept.log.At(r.kept.at)
 }
 
-// Parse parses the text.
+// Parse parses the text into attributes and links.
 func (r Remainder) Parse() (resourcesync.Remainder, error) {
 	text, err := r.Text()
 	if err != nil {
@@ -63,10 +65,12 @@ func (r Remainder) Parse() (resourcesync.Remainder, error) {
 	return resourcesync.ParseRemainder(text)
 }
 
-// IsZero reports whether r is empty and was not dropped.
+// IsZero reports whether the Remainder is empty, and not because its text was too long
+// (see Dropped).
 func (r Remainder) IsZero() bool { return r.text == "" && r.kept == nil }
 
-// Equal reports whether both texts are equal; false if one cannot be read.
+// Equal reports whether both texts are equal. It returns false if a text cannot be
+// read.
 func (r Remainder) Equal(o Remainder) bool {
 	a, errA := r.Text()
 	b, errB := o.Text()
@@ -118,5 +122,6 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 // file.
 func (r Remainder) Held() int { return len(r.text) }
 
-// Dropped reports whether r is empty because the Source gave too long a text.
+// Dropped reports whether the Remainder is empty because its text was longer than
+// resourcesync.MaxRemainder.
 func (r Remainder) Dropped() bool { return r.kept == dropped }

@@ -35,8 +35,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	// the Source or an earlier call of Represent added a canonical link from w to its own
-	// URI
+	// the canonical link leads to the resource's own URI: the Source or an earlier call of
+	// Represent added it
 	own := generic >= 0 && said.Links[generic].Href == w.URI
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
 	if own && slices.ContainsFunc(said.Links, w.keptAs) {
@@ -44,7 +44,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	}
 	for i := range said.Links {
 		l := &said.Links[i]
-		if l.Rel != resourcesync.RelAlternate || l.Type == "" || l.Href == w.URI || !askable(w.URI, l, origins) {
+		if l.Rel != resourcesync.RelAlternate || l.Type == "" || l.Href == w.URI || !mayRequest(w.URI, l, origins) {
 			continue
 		}
 		if n := rank(accept, l.Type); n < best {
@@ -61,7 +61,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	// the duplicates and patches of w give other bytes than the chosen ones
+	// the duplicates and patches of the resource do not give the bytes of the alternate
 	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil
@@ -99,8 +99,7 @@ func rank(accept []string, mediaType string) int {
 	return math.MaxInt
 }
 
-// askable reports whether the bytes may be requested at the target of a link.
-func askable(uri string, l *resourcesync.Link, origins map[string]bool) bool {
+func mayRequest(uri string, l *resourcesync.Link, origins map[string]bool) bool {
 	probe := Resource{URI: uri, Digests: l.Digests, Duplicates: []string{l.Href}}
 	probe.Choose(origins)
 	return len(probe.Duplicates) > 0

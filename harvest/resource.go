@@ -19,8 +19,8 @@ type Resource struct {
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Type    string
-	// Encoding is the content coding of the sent bytes, to which Length and Digests then
-	// apply. "" means unknown.
+	// Encoding is the content coding of the bytes that the server sends; "" means unknown.
+	// If it is set, Length and Digests are those of the encoded bytes.
 	Encoding string
 	// Duplicates are URIs that serve the same bytes ("duplicate" links, 1.1 §14.2), in
 	// order of preference. They are empty unless a digest can prove the bytes.
@@ -31,9 +31,9 @@ type Resource struct {
 	// Patches convert an earlier version into the resource (1.1 §14.4). Each patch
 	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
-	Changed time.Time // time of the change or of the list ("at") that gives the description
-	Told    bool      // set if a change gives the description, and not a list
-	Until   time.Time // latest possible time of a change of which Changed is only the earliest possible time; else zero
+	Changed time.Time // time of the change that gives the description, or "at" time of the list that gives it
+	Told    bool      // a change gives the description, not a list
+	Until   time.Time // latest possible time of a change of unknown time, for which Changed is the earliest possible time; else zero
 	Came    time.Time // time at which the bytes were fetched, by the clock of their server; zero if unknown
 
 	// Modified is the Last-Modified time of the response with the bytes; zero if there
@@ -48,8 +48,9 @@ type Resource struct {
 	// URI provides the bytes.
 	BytesAt string `json:",omitzero"`
 
-	// Remainder contains the other attributes and the links. A mirror stores it with the
-	// other fields. It replaces an earlier Remainder of the resource even if it is zero.
+	// Remainder contains the attributes and links that have no field here. A mirror stores
+	// the Remainder with the other fields, and even a zero Remainder replaces an earlier
+	// one.
 	Remainder Remainder `json:",omitzero"`
 }
 
@@ -57,8 +58,9 @@ type Resource struct {
 // bytes. A Content-Length proves nothing, because it only counts the sent bytes.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
 
-// Beside reports whether w and the given length and digests can belong to the same
-// bytes.
+// Beside compares the resource with another version, given by its length and digests.
+// It returns Differs if a value differs, Same if a digest is equal, and otherwise
+// Untied.
 func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
 	if w.Length.Known() && length.Known() && w.Length != length {
 		return evidence.Differs
@@ -76,7 +78,8 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 	return proved
 }
 
-// Contradicts reports whether the length or the digests of w differ from the given ones.
+// Contradicts reports whether the length or a digest of the resource differs from the
+// given ones.
 func (w *Resource) Contradicts(length resourcesync.Length, digests resourcesync.Digests) bool {
 	return w.Beside(length, digests) == evidence.Differs
 }
@@ -94,8 +97,8 @@ const MaxURI = 8 << 10
 // maxDuplicates is the maximum number of duplicates of a resource that are tried.
 const maxDuplicates = 3
 
-// duplicates returns none if the entry has no digest to prove the bytes. preferred is
-// the number of those with a "pri" attribute.
+// duplicates returns no URIs if the entry has no digest to prove the bytes. preferred
+// is the number of duplicates with a "pri" attribute.
 func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
 		return nil, 0

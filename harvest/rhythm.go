@@ -8,21 +8,21 @@ import (
 // rhythm measures how often a Change List grows, from the datetimes of its entries.
 type rhythm struct {
 	last time.Time
-	gaps []time.Duration // the last times between two consecutive changes, at most maxGaps
+	gaps []time.Duration // times between the last consecutive changes, at most maxGaps of them
 }
 
-// together is the time between two changes below which they count as published
+// publishedTogether is the time between two changes below which they count as published
 // together.
-const together = 10 * time.Second
+const publishedTogether = 10 * time.Second
 
 // maxGaps is the maximum number of times between two changes from which a rhythm is
 // computed.
 const maxGaps = 32
 
-// add ignores entries that were published together with the last one.
+// add ignores an entry that was published together with the previous one.
 func (b *rhythm) add(t time.Time) {
 	gap := t.Sub(b.last).Abs()
-	if gap < together {
+	if gap < publishedTogether {
 		return
 	}
 	if !b.last.IsZero() {

@@ -15,8 +15,8 @@ import (
 )
 
 // DefaultMaxChanges is the number of changed resources after which a run leaves further
-// Change Lists to the next run. So an interrupted run loses the work for about this
-// many changes.
+// Change Lists to the next run, so that an interrupted run loses the work for about
+// this many changes at most.
 const DefaultMaxChanges = 250_000
 
 // relIndex is the relation of the link from a Change List to its index, in which later
@@ -34,17 +34,17 @@ type sequence struct {
 	windows []window
 	named   map[string]bool // URIs of the Change Lists
 	lone    *Document       // document of the only list, if it was read; else nil
-	opened  int             // number of members of the packages that stay open
+	opened  int             // number of members of all packages that were left open
 	broken  bool            // some offered list cannot be used
 	jumbled bool            // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
 	via     string          // URI of the index, if the Capability List contains only the index
 	asked   time.Time       // time of the request for the index, by our clock
 	latest  time.Time       // if jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
 	ordered bool            // an index names the lists
-	places  int             // number of calls of add
-	added   string          // URI of the Change List of the Position, if it was added although the index does not contain it; else ""
-	closes  bool            // a closed list states its end ("until") itself, so the others should do so too
-	Why     string          // reason why there are no lists, or no older ones; "" if there is none
+	places  int             // number of lists that were added, counting repeated ones again
+	added   string          // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
+	closes  bool            // some list states its end ("until") itself, so an open list will do so when it is closed
+	Why     string          // reason why there are no lists, or no earlier ones; "" if there is none
 }
 
 // window is a Change List or the manifest of a package, with the period of its changes.
@@ -73,9 +73,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather fills the sequence with the lists that add finds at the URIs, and with the
-// lists in more. If one of the documents cannot be used, the sequence has no lists.
-// kind is the name of the documents, for messages.
+// gather calls add for each URI, which adds the lists of the document there, and then
+// adds the lists in more. If one of the documents cannot be used, the sequence has no
+// lists. kind is the name of the documents, for messages.
 func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -85,7 +85,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 	for _, uri := range uris {
 		err := add(uri)
 		switch {
-		case lost(ctx, err):
+		case meansUnusable(ctx, err):
 			c.drop(notUsable(kind, uri, err))
 			return nil
 		case err != nil:
@@ -154,11 +154,11 @@ func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 		c.lone = doc
 		return nil
 	}
-	return c.enclosing(ctx, doc, ref)
+	return c.addListsOfIndex(ctx, doc, ref)
 }
 
-// enclosing adds the lists of the index to which a list links.
-func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
+// addListsOfIndex adds the lists of the index to which a Change List links.
+func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref string) error {
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
@@ -168,7 +168,7 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 			return c.index(index)
 		}
 	}
-	if !lost(ctx, err) {
+	if !meansUnusable(ctx, err) {
 		return err
 	}
 	c.reader.Note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.URI, err))
@@ -176,8 +176,8 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add moves a list that is already there to the end, because the order of the index is
-// better.
+// add moves a list that is already in the sequence to the end, because the order of an
+// index is more reliable.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
@@ -216,8 +216,8 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// some Sources (WEKO) give the time of sending as the "until" of an open list; it
-		// does not close the list
+		// some Sources (WEKO) give the time of sending as the "until" of an open list; such a
+		// time does not close the list
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
@@ -226,7 +226,7 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// findStarts reads each list for which the index gives no start.
+// findStarts reads each list whose start the index does not give.
 func (c *sequence) findStarts(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -245,7 +245,7 @@ func (c *sequence) findStarts(ctx context.Context) error {
 				continue
 			}
 			err = &DocumentError{URI: w.uri, Reason: "has no \"from\" attribute, so it is unknown which changes it covers"}
-		case !lost(ctx, err):
+		case !meansUnusable(ctx, err):
 			return err
 		}
 		c.drop(notUsable(c.name, w.uri, err))
@@ -254,7 +254,7 @@ func (c *sequence) findStarts(ctx context.Context) error {
 	return nil
 }
 
-// notUsable returns an error that contains the URI of the list only once.
+// The text of the error contains the URI only once.
 func notUsable(what, uri string, err error) error {
 	var bad *DocumentError
 	switch {
@@ -282,25 +282,25 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// the open list is the newest; if it is the last one in the index, the index is in the
-	// order of publication, even if the times of the lists are not
+	// the open list is the newest; if the index names it last, the index has the order of
+	// publication, even if the times of the lists do not ascend
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
 	}
 	slices.SortStableFunc(c.windows, byTime)
-	c.succeed()
+	c.setNext()
 	for i := len(c.windows) - 1; i > 0; i-- {
-		if c.gap(c.windows[i-1], c.windows[i]) {
+		if c.hasGap(c.windows[i-1], c.windows[i]) {
 			c.windows = c.windows[i:]
 			return
 		}
 	}
 }
 
-// succeed sets window.next for each list that is open although another list begins
-// after it. Such a list should have been closed.
-func (c *sequence) succeed() {
+// setNext sets window.next of each list that is open although another list begins after
+// it. Such a list should have been closed.
+func (c *sequence) setNext() {
 	for i := range c.windows {
 		w := &c.windows[i]
 		if w.next = (resourcesync.Datetime{}); i+1 < len(c.windows) && w.until.IsZero() && !c.jumbled {
@@ -311,9 +311,8 @@ func (c *sequence) succeed() {
 	}
 }
 
-// gap reports whether changes may be missing between two lists, and describes them in
-// c.Why.
-func (c *sequence) gap(a, b window) bool {
+// hasGap reports whether changes may be missing between two lists. If so, it sets Why.
+func (c *sequence) hasGap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
 	}
@@ -327,7 +326,7 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 		return c.lone, nil
 	case w.pkg != nil:
 		doc, err := c.reader.Packages.Manifest(ctx, c.reader, w.pkg, resourcesync.CapabilityChangeDumpManifest)
-		w.pkg.keep(&c.opened)
+		w.pkg.keepOpen(&c.opened)
 		return doc, err
 	}
 	doc, err := c.request(ctx, w, c.reader.Read)
@@ -338,7 +337,8 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// Links between the lists of an index do not count as links between pages.
+// The "next" links between the lists of an index do not lead to further pages, so
+// request follows them only if the list is not from an index (paged).
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -349,9 +349,9 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads only the new entries of a list that an earlier run has begun to read.
-// known describes the Position if an earlier list contained it.
-func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
+// readList keeps only the new entries of a list that an earlier run has begun to read.
+// known is changeList.known of the previous list.
+func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
@@ -377,19 +377,19 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	return l, err
 }
 
-// ends returns the time at which a list ended according to its index, or at which the
-// next list began if that is later.
-func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
+// endTime returns the end of a list according to its index, or the start of the next
+// list if that is later.
+func (w window) endTime() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
 // leftOpen reports whether a list is open although its index calls it closed, or
 // another list begins after it. Then the document may be an outdated copy, or the list
 // never states its end (1.1 §12.2 requires "until" only in the index).
 func (c *sequence) leftOpen(doc *Document, w window) bool {
-	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
+	return w.pkg == nil && !w.dump && !w.endTime().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.endTime())
 }
 
 // requestFresh requests a list again, without caches. If the Source does not send it,
-// the result is doc.
+// requestFresh returns doc, the document that was already read.
 func (c *sequence) requestFresh(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
@@ -415,31 +415,32 @@ const maxLeft = 24 * time.Hour
 // countsAsClosed reports whether an open list that its index calls closed was unchanged
 // for so long that it is treated as closed.
 func (c *sequence) countsAsClosed(l *changeList, w window, cur Position) bool {
-	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
+	stood := l.resumed && l.newEntries() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be an outdated copy, so it is read again in the next run"
 	if stood {
 		so = "nothing was added to it for a day, so it is treated as closed"
 	}
-	c.reader.Note(c.set, fmt.Sprintf("%s is open although its index says that it ended at %s; %s", l.URI, w.ends().Format(time.RFC3339Nano), so))
+	c.reader.Note(c.set, fmt.Sprintf("%s is open although its index says that it ended at %s; %s", l.URI, w.endTime().Format(time.RFC3339Nano), so))
 	return stood
 }
 
-// changesAfter begins after the entries that were read, if the list of the Position
-// still begins with these, else with the first list that has changes after cur.At.
+// changesAfter begins after the entries that an earlier run read, if the list of the
+// Position still begins with them. Otherwise it begins with the first list that has
+// changes after the time of the Position.
 func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
-	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
+	if own < 0 || !c.closedBefore(own) || c.windows[own].sealed(cur.At) {
 		return c.load(ctx, windows, cur, nil, time.Time{})
 	}
-	l, err := c.list(ctx, c.windows[own], cur, found{})
+	l, err := c.readList(ctx, c.windows[own], cur, found{})
 	switch {
 	case err == nil && l.resumed:
 		windows = c.windows[own:]
 		if c.jumbled {
 			windows = c.windowsFrom(own)
 		}
-	case err != nil && !lost(ctx, err):
+	case err != nil && !meansUnusable(ctx, err):
 		return nil, err
 	}
 	return c.load(ctx, windows, cur, l, time.Time{})
@@ -458,17 +459,17 @@ func (c *sequence) windowsFrom(n int) []window {
 	return some
 }
 
-// settled reports whether the lists before list n are closed, so that nothing can be
-// added to them.
-func (c *sequence) settled(n int) bool {
+// closedBefore reports whether all lists before list n are closed, so that nothing can
+// be added to them.
+func (c *sequence) closedBefore(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
 	}
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether w is a package whose period ended at or before t. Unlike a
-// Change List, such a package is never rewritten.
+// sealed reports whether the list is in a package whose period ended at or before t.
+// Unlike a Change List, such a package is never rewritten.
 func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
 
 // closedBy reports whether the period of a list ended at or before t.
@@ -487,14 +488,13 @@ func (c *sequence) start(t time.Time) int {
 
 // load returns the changes of the lists. ready is one of the lists that was already
 // read, or nil. Only changes after the last unusable list are returned, because changes
-// before them are missing. If no list can be used, load returns nil, and c.Why gives
-// the reason. Lists are read up to the time least even if there are more changes than
-// MaxChanges.
+// before them are missing. If no list can be used, load returns nil and sets Why. Lists
+// are read up to the time least even if there are more changes than MaxChanges.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // Left is set only if earlier runs have applied all changes before the list of the Position
+		if !cur.Left.IsZero() { // Position.Left is set only if earlier runs have applied all changes of the lists before that of the Position
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {
@@ -503,11 +503,11 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		}
 		l, err := ready, error(nil)
 		if ready == nil || ready.URI != w.uri {
-			l, err = c.list(ctx, w, cur, ch.known)
+			l, err = c.readList(ctx, w, cur, ch.known)
 		}
 		switch {
 		case err == nil:
-		case lost(ctx, err):
+		case meansUnusable(ctx, err):
 			c.Why, c.broken = "gap: "+notUsable(c.name, w.uri, err).Error(), true
 			c.reader.Note(c.set, c.Why)
 			ch, before = c.reader.newChanges(), window{}
@@ -516,7 +516,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 			return nil, err
 		}
 		w = window{uri: l.URI, from: l.from, until: l.until, told: w.told}
-		if !c.jumbled && c.gap(before, w) {
+		if !c.jumbled && c.hasGap(before, w) {
 			ch = c.reader.newChanges()
 		}
 		ch.Jumbled, ch.clear = c.jumbled, c.latest
@@ -528,7 +528,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 	if ch.lists == 0 {
 		return nil, nil
 	}
-	if ch.index, err = c.current(ctx, ch, cur); ch.index != "" {
+	if ch.index, err = c.indexToSkip(ctx, ch, cur); ch.index != "" {
 		ch.asked = c.asked
 	}
 	return ch, err

@@ -12,12 +12,12 @@ import (
 // the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
-	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
+	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDump(ctx, uri, since, 0) })
 }
 
-// dump adds the packages of a Change Dump. For an index, it adds those of the Change
-// Dumps in it that end after since.
-func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
+// addDump adds the packages of a Change Dump, or of the Change Dumps in an index that
+// do not end before since.
+func (c *sequence) addDump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 		case index || e.Capability == doc.Header.Capability:
 			err = c.dumpPart(ctx, &e, doc, since, level+1)
 		case e.Change != "" && len(c.windows) == first:
-			return c.undumped(doc)
+			return c.addAsList(doc)
 		default:
 			err = c.dumped(&e, doc)
 		}
@@ -45,14 +45,14 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 		}
 	}
 	if !index {
-		c.join(first, &doc.Header)
+		c.closeGaps(first, &doc.Header)
 	}
 	return doc.flaw()
 }
 
-// undumped adds a Change Dump that lists changed resources, like a Change List, instead
-// of packages.
-func (c *sequence) undumped(doc *Document) error {
+// addAsList adds a Change Dump that lists changed resources, like a Change List,
+// instead of packages.
+func (c *sequence) addAsList(doc *Document) error {
 	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as a Change List")
 	w := doc.window()
 	w.dump = true
@@ -74,7 +74,7 @@ func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 		return &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names more Change Dumps than are read: at most %d, nested at most %d deep", maxDocuments, maxLevels)}
 	}
 	c.named[uri] = true
-	return c.dump(ctx, uri, since, level)
+	return c.addDump(ctx, uri, since, level)
 }
 
 func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
@@ -86,11 +86,12 @@ func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	return nil
 }
 
-// join moves the ends of the packages of one Change Dump, c.windows[n:], so that no gap
-// remains. Together they contain all changes of the dump (1.1 §13.1), but the "until"
-// of a package may be only the time of its last change. Between two Change Dumps of an
-// index a gap may be real: one may be an outdated copy without the newest packages.
-func (c *sequence) join(n int, h *resourcesync.Header) {
+// closeGaps changes the periods of the packages of one Change Dump, windows[n:], so
+// that no gap is between them. The packages together contain all changes of the dump
+// (1.1 §13.1), but the "until" of a package may be only the time of its last change.
+// Between two Change Dumps of an index, changes may really be missing: one dump may be
+// an outdated copy without the newest packages.
+func (c *sequence) closeGaps(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
 		switch {

@@ -24,11 +24,11 @@ type Snapshot struct {
 	opened   map[string]*Document // lists that were opened to read their time, by URI
 	broken   map[string]error     // errors of the lists that could not be opened, by URI
 
-	first func() (*Document, error) // waits for the manifest of the first package and returns it; nil if no goroutine reads it in advance
+	first func() (*Document, error) // returns the manifest of the first package, which a goroutine reads in advance; nil if none does
 
 	fresh    bool      // the caller holds no resource of the set
 	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed  bool      // the caller has compared the snapshot, a dump, with a Resource List
+	Weighed  bool      // the snapshot is a dump that the caller has compared with a Resource List
 	At       time.Time // time of the oldest list that was read; final when Resources has ended
 	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
 	Gap      string    // description of the missing changes after the lists; "" if none are missing, or the Source lists no changes at all
@@ -36,7 +36,7 @@ type Snapshot struct {
 	Latest   time.Time // latest possible time of the lists that do not state their time; zero if all do
 	Unsure   bool      // the lists have no common known time, so a resource may exist although it is missing from them
 	Shifting bool      // the lists have different times, but may have the same time when they are read again
-	Partial  error     // error of an unusable document; then resources may exist although the others do not list them
+	Partial  error     // error of an unusable document, which may have listed further resources; nil if there is none
 }
 
 func (st *Snapshot) dumped() bool { return st.By == ResourceDump || st.By == ResourceDumpArchive }
@@ -48,10 +48,10 @@ func (st *Snapshot) capability() resourcesync.Capability {
 	return resourcesync.CapabilityResourceList
 }
 
-// begin returns the oldest time of the documents, or zero if it is unknown.
-func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
+// oldestTime returns the oldest time of the documents, or zero if a time is unknown.
+func (st *Snapshot) oldestTime(ctx context.Context) (time.Time, error) {
 	if !st.dumped() {
-		return st.moment(ctx)
+		return st.listTime(ctx)
 	}
 	err := st.readDumps(ctx)
 	return st.At, err
@@ -62,7 +62,7 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 		err = failed
 		return false
 	})
-	r.leaf = r.pkg
+	r.leaf = r.addPackage
 	if !r.lists(st.lists) {
 		return err
 	}
@@ -84,10 +84,10 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 // maxOpened is the maximum number of lists that stay open after their times were read.
 const maxOpened = 16
 
-// moment returns the oldest time of the Resource Lists, or zero if one of the times is
-// unknown. It returns an error only if no list can be read: Resources reports other
-// errors.
-func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
+// listTime returns the oldest time of the Resource Lists, or zero if one of the times
+// is unknown. It returns an error only if no list can be read, because Resources
+// reports the errors of single lists.
+func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
 	for _, uri := range st.lists[:min(len(st.lists), maxOpened)] {
@@ -160,7 +160,7 @@ func (st *Snapshot) readFirst(ctx context.Context) {
 		return
 	}
 	first := sync.OnceValues(func() (*Document, error) { return st.ask(ctx, st.Packages[0]) })
-	go func() { _, _ = first() }() // the caller of st.first closes the document
+	go func() { _, _ = first() }() // the caller of Snapshot.first closes the document
 	st.first = first
 }
 
@@ -237,9 +237,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted returns ok=false if the resource does not exist. A change without a
-// datetime, with a lastmod before the time of the lists, may be newer than the lists
-// and have brought older bytes.
+// unlisted returns ok=false if the resource does not exist. A change without a datetime
+// may be newer than the lists although its lastmod is older, because it may have
+// brought older bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {

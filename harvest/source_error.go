@@ -63,13 +63,13 @@ func (r SourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lost excludes temporary errors.
-func lost(ctx context.Context, err error) bool {
+// meansUnusable excludes temporary errors, because a later run may read the document.
+func meansUnusable(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }
 
-func unlessLost(ctx context.Context, err error) error {
-	if lost(ctx, err) {
+func unlessUnusable(ctx context.Context, err error) error {
+	if meansUnusable(ctx, err) {
 		return nil
 	}
 	return err

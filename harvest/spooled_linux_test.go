@@ -103,7 +103,7 @@ func TestEntriesOfAManifestTakeTheirOwnRoom(t *testing.T) {
 	before, p := spooled(t, r.Spool), &Package{URI: "https://example.org/p.zip"}
 	const n = 2000
 	for i := range n {
-		if ok, err := ch.carriedBy(e, Location{p, fmt.Sprint("resources/", i), 0}); !ok || err != nil {
+		if ok, err := ch.recordLocation(e, Location{p, fmt.Sprint("resources/", i), 0}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}

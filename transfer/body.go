@@ -13,10 +13,10 @@ import (
 )
 
 // Body returns the body of a response to a request for the resource w. The caller
-// verifies and closes it. If decode is true, Body removes the content coding. page is
-// set if the body is XML, as listed, although the server sent it as an HTML page. If
-// the response cannot be the resource, Body closes it and returns an error. dir is the
-// directory for temporary files.
+// verifies and closes the body. If decode is true, Body removes the content coding.
+// page is true if the body is XML, as listed, although the server sent it as text/html.
+// If the response cannot be the resource, Body closes it and returns an error. dir is
+// the directory for temporary files.
 func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
 	body := io.Reader(resp.Body)
 	if decode {
@@ -57,7 +57,7 @@ func decoder(coding string, body io.Reader) (io.Reader, error) {
 	return nil, fmt.Errorf("expected the content coding gzip or deflate, found %q", coding)
 }
 
-// atMost is a reader that fails if there are more than n bytes.
+// atMost is a reader that returns an error after n bytes.
 type atMost struct {
 	r io.Reader
 	n int64

@@ -31,9 +31,8 @@ const (
 // is fastest.
 const copyBytes = 256 << 10
 
-// proof returns the condition under which an interrupted transfer can be continued. A
-// digest of the whole resource detects bytes of two versions that were joined. Without
-// a digest, only a strong ETag prevents that.
+// An interrupted transfer may join bytes of two versions. A digest of the whole
+// resource detects this. Without a digest, only a strong ETag prevents it.
 func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
@@ -63,19 +62,19 @@ func closeBody(resp *fetch.Response) error {
 	return resp.Body.Close()
 }
 
-// Download is the transfer of a large resource into a Part. If it is interrupted, a
-// later run can continue it.
+// Download is the transfer of a large resource into a Part. A later run can continue an
+// interrupted Download.
 type Download struct {
 	Client  *fetch.Client
 	Request fetch.Request // request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
-	Accept  func(*fetch.Response) error // returns an error for an unacceptable response, before its body is read
+	Accept  func(*fetch.Response) error // called before the body of a response is read; if it returns an error, the response is not used
 	Part    Part                        // receives the bytes; it may already have some from an earlier run
 
 	hash   *resourcesync.Hasher // hash of the bytes in Part
 	note   checkpoint
-	at     int64     // size of Part at the last checkpoint
+	at     int64     // size in bytes of Part at the last checkpoint
 	when   time.Time // time of the last checkpoint of this run, or of the start of the transfer
 	joined bool      // Part has bytes of an earlier run
 }
@@ -129,8 +128,9 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore shortens Part to its size at the last checkpoint. If that checkpoint does not
-// describe the wanted resource, restore empties Part.
+// restore shortens Part to its size at the last checkpoint, because only these bytes
+// are durable. It empties Part if that checkpoint does not describe the wanted
+// resource.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -146,7 +146,6 @@ func (dl *Download) restore() error {
 	return dl.Part.Truncate(at)
 }
 
-// fetchMissing fetches the bytes that Part does not have yet, and verifies the result.
 func (dl *Download) fetchMissing(ctx context.Context, first *fetch.Response) error {
 	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // an earlier run has received all bytes
 		dl.joined = true
@@ -174,8 +173,8 @@ func (dl *Download) fetchMissing(ctx context.Context, first *fetch.Response) err
 	return dl.verify()
 }
 
-// requestMissing requests the whole resource if the server cannot send exactly the
-// missing bytes.
+// If the server cannot send exactly the missing bytes, requestMissing requests the
+// whole resource.
 func (dl *Download) requestMissing(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -207,7 +206,7 @@ func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive appends a body to Part. It hashes bytes while it reads the next ones.
+// receive appends a body to Part. It hashes one buffer while it reads the next one.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -219,7 +218,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
-		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // the bytes of earlier runs count, too
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // Part.Size includes the bytes of earlier runs
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, received more", most)}}
 		}
 		came := buf[:n]
@@ -298,7 +297,7 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 }
 
 // Leave closes Part after Run has returned the error err. It keeps the bytes for a
-// later run, unless they are wrong or the missing ones cannot be requested.
+// later run, unless they are wrong or the server cannot send the missing bytes alone.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.Part.Discard()

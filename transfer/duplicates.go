@@ -12,15 +12,15 @@ import (
 
 // Duplicates says when a resource is fetched from one of its duplicates (1.1 §14.2)
 // instead of its own URI. A duplicate is used only if a digest can verify its bytes.
-// With "", duplicates with a "pri" attribute are tried before the resource's own URI,
-// and other duplicates only if that fails.
+// With the value "", duplicates with a "pri" attribute are tried before the resource's
+// own URI, and other duplicates only if its own URI fails.
 type Duplicates string
 
 // These are the values of Duplicates. The duplicates of a resource are tried in the
 // order of their "pri" attributes.
 const (
-	DuplicatesFirst Duplicates = "first" // before the resource's own URI
-	DuplicatesLast  Duplicates = "last"  // only if the resource cannot be fetched from its own URI
+	DuplicatesFirst Duplicates = "first" // duplicates are tried before the resource's own URI
+	DuplicatesLast  Duplicates = "last"  // duplicates are tried only if the resource cannot be fetched from its own URI
 	DuplicatesNever Duplicates = "never"
 )
 
@@ -29,7 +29,8 @@ const (
 	// duplicates from an origin.
 	badAfter = 3
 	// maxDuplicateOrigins is the maximum number of origins from which a run requests
-	// duplicates, because a Source must not send its readers to any number of other hosts.
+	// duplicates, so that a Source cannot make its readers send requests to any number of
+	// hosts.
 	maxDuplicateOrigins = 16
 )
 
@@ -39,11 +40,9 @@ type Origins struct {
 	When Duplicates
 
 	mu       sync.Mutex
-	failures map[string]int // number of consecutive failures for each origin; after badAfter of them the origin is not used any more
+	failures map[string]int // number of consecutive failures of requests to each origin; an origin with badAfter failures is not used any more
 }
 
-// split returns the duplicates to try before the resource's own URI, and those to try
-// after it.
 func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	preferred := min(w.Preferred, len(w.Duplicates))
 	switch m.When {
@@ -71,14 +70,13 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// record returns true if the result of a request is the reason why the origin is not
-// used any more.
+// record returns true if, because of this request, the origin is not used any more.
 func (m *Origins) record(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch n := m.failures[origin]; {
 	case n >= badAfter:
-		return false // already reported
+		return false
 	case ok:
 		m.failures[origin] = 0
 	default:
@@ -90,7 +88,7 @@ func (m *Origins) record(origin string, ok bool) (bad bool) {
 // Fetch fetches the bytes of the resource w from its own URI or from a duplicate.
 func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
 	before, after := f.Duplicates.split(&w)
-	n, from, err := f.fromDuplicates(ctx, s, w, before)
+	n, from, err := f.fetchFromDuplicates(ctx, s, w, before)
 	if from != "" {
 		return n, err
 	}
@@ -98,7 +96,7 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	if !harvest.IsSourceError(failed) || ctx.Err() != nil {
 		return n, failed
 	}
-	n, from, err = f.fromDuplicates(ctx, s, w, after)
+	n, from, err = f.fetchFromDuplicates(ctx, s, w, after)
 	if from == "" {
 		return 0, failed
 	}
@@ -108,9 +106,9 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	return n, err
 }
 
-// fromDuplicates tries one URI after the other and returns the URI that had the bytes
-// of w, or "".
-func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
+// fetchFromDuplicates returns the URI from which the bytes were fetched, or "" if no
+// duplicate has them.
+func (f *Fetcher) fetchFromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)
 		if err != nil {

@@ -20,9 +20,9 @@ import (
 
 // Store stores the bytes of the resources of a set.
 type Store interface {
-	// Put reads r to its end and stores the bytes of the resource w. If reading fails, for
-	// example because r finds that the bytes are wrong, Put stores nothing and returns the
-	// error. verified means that r checks a length or a digest.
+	// Put reads all bytes of the resource w from r and stores them. If r returns an error,
+	// for example because the bytes are wrong, Put stores nothing and returns that error.
+	// verified is true if r checks a length or a digest.
 	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
 	// PutPart is like Put, but takes over the verified bytes of a Part without copying
 	// them. After success the Part must not be used. The error is ErrNotHeld if the Part
@@ -34,8 +34,8 @@ type Store interface {
 // ErrNotHeld means that the described bytes are not stored, so they have to be fetched.
 var ErrNotHeld = errors.New("the mirror does not hold the described bytes")
 
-// Hashed is implemented by a reader that computes digests of the bytes that are read
-// from it. A Store need not hash these bytes again.
+// Hashed is a reader that computes digests of the bytes that are read from it, so that
+// a Store need not hash these bytes again.
 type Hashed interface {
 	// Digests returns the digests of the bytes read so far, always of the same
 	// algorithms.
@@ -57,15 +57,15 @@ type Fetcher struct {
 	Set        string
 	AsOf       time.Time // time at which the Source sent its documents, by the Source's clock; zero if unknown
 	Duplicates *Origins
-	Tell       func(text string)                      // called with a sentence that reports an event to people
-	Odd        func(o Oddity, uri string)             // called for each unusual response that was accepted
+	Tell       func(text string)                      // called with a sentence for the user about an event, such as an origin that failed
+	Odd        func(o Oddity, uri string)             // called for each response that was accepted although it is unusual
 	Came       func(w *harvest.Resource, bytes int64) // called for each response whose bytes were stored
 }
 
 // Oddity is an unusual behaviour of a server that a Fetcher accepts.
 type Oddity int
 
-// The oddities.
+// These are the values of Oddity.
 const (
 	OddSent      Oddity = iota // the body has a content coding that was not requested, and was stored encoded
 	OddDecoded                 // the body has a content coding that was not requested, and was stored decoded
@@ -73,17 +73,18 @@ const (
 	OddPage                    // XML was sent with the media type text/html
 	OddDuplicate               // the bytes were fetched from a duplicate
 	OddEnd                     // the end of the connection ended the body, so it may be incomplete
-	Oddities                   // number of values
+	Oddities                   // number of oddities
 )
 
-// fetchAt fetches the bytes again and decodes them if the bytes as sent are wrong and
-// have a content coding.
+// If the encoded bytes do not match the length and digests of the resource, fetchAt
+// fetches and decodes them.
 func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, uri string) (int64, error) {
-	n, coding, err := f.persist(ctx, s, w, uri)
+	n, coding, err := f.getRepeatedly(ctx, s, w, uri)
 	if coding == "" {
 		return n, err
 	}
-	// A Source may describe the body either encoded, as sent, or decoded.
+	// A Source may give the length and digests of the encoded body, as sent, or of the
+	// decoded body.
 	if err == nil {
 		if !strings.EqualFold(coding, w.Encoding) {
 			f.Odd(OddSent, w.URI)
@@ -99,9 +100,9 @@ func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, err
 }
 
-// persist calls get again if the body broke off and could not be continued, as often as
-// any request is repeated. For the URI of a duplicate it calls get only once.
-func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, uri string) (n int64, coding string, err error) {
+// getRepeatedly calls get again if the body broke off and could not be continued, but
+// not for the URI of a duplicate, because the bytes can be fetched from another URI.
+func (f *Fetcher) getRepeatedly(ctx context.Context, s Store, w harvest.Resource, uri string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
 		n, coding, err = f.get(ctx, s, w, uri, false)
 		if err == nil {
@@ -113,11 +114,11 @@ func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, uri 
 	}
 }
 
-// get removes the content coding if decode is true, or if the coding is surprising. It
+// get decodes the body if decode is true, or if the content coding is surprising. It
 // returns the content coding of the bytes that it stored or rejected.
 func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
-		if p := f.part(ctx, &w, w.Length.Int64()); p != nil {
+		if p := f.openPart(ctx, &w, w.Length.Int64()); p != nil {
 			return f.getPart(ctx, s, w, uri, p, nil)
 		}
 	}
@@ -128,7 +129,7 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 	}
 	decode = decode || surprising(&w, resp)
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
-		if p := f.part(ctx, &w, resp.ContentLength); p != nil {
+		if p := f.openPart(ctx, &w, resp.ContentLength); p != nil {
 			return f.getPart(ctx, s, w, uri, p, resp)
 		}
 	}
@@ -138,7 +139,7 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	defer body.Close()
-	f.arrive(&w, resp, uri)
+	f.setCame(&w, resp, uri)
 	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	n, err = s.Put(ctx, f.Set, w, Verified{harvest.SourceReader{URI: uri, Body: verified}, verified}, w.Provable())
@@ -158,8 +159,8 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 	return n, coding, nil
 }
 
-// requestAt does not let a request for a duplicate be repeated, since the bytes can be
-// fetched from another URI.
+// A request for a duplicate is not repeated, because the bytes can be fetched from
+// another URI.
 func requestAt(w *harvest.Resource, uri string) fetch.Request {
 	req := Request(w)
 	req.URL, req.Once = uri, !isOwn(w, uri)
@@ -175,10 +176,10 @@ func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource)
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive sets w.Came, unless Timed says that it is not needed. Only the Date of a
-// response of the resource's own host can be compared with the times in the documents;
-// otherwise arrive uses the time at which the Source sent the documents.
-func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, uri string) {
+// setCame uses the Date of the response only if the response is from the resource's own
+// URI. The clock of another host cannot be compared with the times in the Source's
+// documents, so setCame then uses the time at which the Source sent these.
+func (f *Fetcher) setCame(w *harvest.Resource, resp *fetch.Response, uri string) {
 	if !Timed(w) {
 		return
 	}
@@ -187,12 +188,13 @@ func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, uri string) 
 	}
 }
 
-// Timed reports whether the time at which the bytes of w arrive is needed: a change
-// describes the bytes, or only a lastmod shows that they are those of the listed state.
+// Timed reports whether the time at which the bytes of w arrive must be recorded: a
+// change describes the bytes, or only a lastmod shows that they are those of the listed
+// state.
 func Timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
-// noteIncomplete reports a response that may be incomplete, if the Source gives neither
-// a length nor a digest of w to check it.
+// noteIncomplete calls Odd for a response that may be incomplete. It does nothing if
+// the Source gives a length or a digest, which detects missing bytes.
 func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 	switch {
 	case w.Provable():
@@ -203,18 +205,17 @@ func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 	}
 }
 
-// surprising reports whether the body has a content coding that was not requested, and
-// that the Source's entry for w neither states nor allows to check by a length or
-// digest. The encoded bytes are then not those of the resource.
+// surprising reports whether the server encoded the body without being asked, and the
+// Source's entry neither states that coding nor has a length or digest to check the
+// bytes. Then only the decoded bytes are those of the resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// part opens the stored beginning of the resource w. length is that of the transfer, or
-// -1 if it is unknown. part returns nil if the transfer is too short to be stored, or
-// cannot be stored.
-func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) Part {
+// openPart returns nil if the transfer is too short to be worth storing, or cannot be
+// stored. length is the number of bytes to transfer; -1 if it is unknown.
+func (f *Fetcher) openPart(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil
 	}
@@ -226,18 +227,18 @@ func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) P
 	return p
 }
 
-// getPart is like get, but fetches the bytes into a Part. first is the response to a
-// request that was already sent, or nil.
+// getPart is like get, but stores the bytes in a Part, so that a later run can continue
+// the transfer. first is the response to a request that was already sent, or nil.
 func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri string, p Part, first *fetch.Response) (n int64, coding string, err error) {
 	dl := &Download{
 		Client: f.Client, Part: p, Request: requestAt(&w, uri), Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
-			if surprising(&w, resp) { // the bytes received so far have no content coding
+			if surprising(&w, resp) { // the bytes that Part already has are not encoded
 				return fmt.Errorf("%s: the server now sends the content coding %q, which was not requested", w.URI, CodingOf(resp))
 			}
 			f.noteIncomplete(&w, resp)
 			if resp.Offset == 0 {
-				f.arrive(&w, resp, uri)
+				f.setCame(&w, resp, uri)
 			}
 			w.Modified = resp.Modified()
 			return Plausible(&w, resp)
@@ -250,7 +251,7 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, dl.note.Coding, err
 }
 
-// putPart fetches all bytes once more if bytes that an earlier run fetched are lost.
+// If the stored bytes of an earlier run are lost, putPart fetches all bytes once more.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

@@ -7,8 +7,8 @@ import (
 	"instep/internal/spool"
 )
 
-// Parts stores interrupted transfers of large resources, so that a later run can
-// continue them. A mirror implements it.
+// Parts stores the bytes of interrupted transfers of large resources, so that a later
+// run can continue them. A mirror implements Parts.
 type Parts interface {
 	// Part opens the bytes that are stored under a name, or creates an empty Part if
 	// there are none. A Part that is open must not be opened again.
@@ -57,8 +57,8 @@ func (t *temporary) Note() (string, int64) { return "", 0 }
 // Checkpoint implements Part.
 func (t *temporary) Checkpoint(context.Context, string) error { return nil }
 
-// Truncate implements Part. It is only called with size 0, since there is never a
-// Checkpoint.
+// Truncate implements Part. The size is always 0, since there is never a Checkpoint to
+// return to.
 func (t *temporary) Truncate(int64) error {
 	err := t.Close()
 	t.File = spool.NewFile(t.dir, 0)

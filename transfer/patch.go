@@ -28,21 +28,21 @@ type Base struct {
 // hold in memory.
 const patchMemory = 4 * patch.MaxBytes
 
-// PatchCounts has numbers of resources that were made from patches, and of bytes that
-// this saved (1.1 §14.4).
+// PatchCounts counts the resources that were made from patches (1.1 §14.4), and the
+// bytes that patches saved or wasted.
 type PatchCounts struct {
 	Used   int64 // number of resources that were made from patches
 	Saved  int64 // number of bytes that were not transferred because of patches
-	Failed int64 // number of resources that were fetched completely because their patches could not be used
+	Failed int64 // number of resources that were fetched whole because their patches could not be used
 	Wasted int64 // number of bytes of the patches that could not be used
 }
 
-// Add adds the numbers in o to those in c.
-func (c *PatchCounts) Add(o PatchCounts) {
-	c.Used += o.Used
-	c.Saved += o.Saved
-	c.Failed += o.Failed
-	c.Wasted += o.Wasted
+// Add adds the numbers of other.
+func (c *PatchCounts) Add(other PatchCounts) {
+	c.Used += other.Used
+	c.Saved += other.Saved
+	c.Failed += other.Failed
+	c.Wasted += other.Wasted
 }
 
 // maxVain is the number of consecutive resources with unusable patches after which a
@@ -56,7 +56,7 @@ type Patcher struct {
 	memory *semaphore.Weighted
 	spool  string // directory for temporary files; "" for the system's directory
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	counts PatchCounts
 	vain   int    // number of consecutive resources whose patches could not be used
 	first  string // message of the first failure; "" if there was none
@@ -69,9 +69,9 @@ func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
-// Make applies the patches of w to base. It returns the bytes of w, verified by its
-// digests. fetched is the number of transferred bytes, also after an error. The caller
-// must call done when it no longer needs the bytes; after an error, done is nil.
+// Make applies the patches of w to base, and returns the bytes of w, verified by the
+// digests of w. fetched is the number of transferred bytes, even after an error. The
+// caller must call done when it no longer needs the bytes; after an error, done is nil.
 // Versions of more than 1 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
@@ -99,8 +99,8 @@ func (p *Patcher) Usable() bool {
 	return p.vain < maxVain
 }
 
-// Counts returns the numbers of the run so far, and the message of the first failure,
-// or "" if there was none.
+// Counts returns the counts of the run so far, and the message of the first failure, or
+// "" if there was none.
 func (p *Patcher) Counts() (n PatchCounts, failure string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	}
 }
 
-// isLong reports whether the base, the resource w or a version between them is too long
-// for memory.
+// isLong reports whether any version, from the base to the resource w, is too long to
+// be held in memory.
 func isLong(base *Base, w *harvest.Resource) bool {
 	longest := max(base.Length.Int64(), w.Length.Int64())
 	for i := range w.Patches {
@@ -133,7 +133,7 @@ func isLong(base *Base, w *harvest.Resource) bool {
 	return longest > patch.MaxBytes
 }
 
-// applyAll applies the patches one after the other. The caller closes the result.
+// The caller closes the returned file.
 func (p *Patcher) applyAll(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
 	version = spool.NewFile(p.spool, patch.MaxVCDIFF)
 	defer func() {
@@ -161,7 +161,7 @@ func (p *Patcher) applyAll(ctx context.Context, base Base, w *harvest.Resource) 
 		if long {
 			err = applyLong(ctx, version, data, step.Size, next)
 		} else {
-			err = apply(ctx, kind, version, data, step.Size, next)
+			err = applyShort(ctx, kind, version, data, step.Size, next)
 		}
 		if err == nil {
 			err = verify(next.Reader(), step.Size, step.After)
@@ -184,8 +184,8 @@ func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	return errors.Join(err, r.Close())
 }
 
-// apply holds both versions in memory.
-func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
+// applyShort holds both versions in memory.
+func applyShort(ctx context.Context, kind patch.Kind, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
 	old, err := io.ReadAll(before.Reader())
 	if err != nil {
 		return err
@@ -198,8 +198,8 @@ func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte
 	return err
 }
 
-// applyLong applies a patch in VCDIFF without holding a version in memory. Other
-// patches cannot be applied in this way.
+// applyLong holds neither version in memory, which is possible only for patches in
+// VCDIFF.
 func applyLong(ctx context.Context, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
 	limit := int64(patch.MaxVCDIFF)
 	if size.Known() {

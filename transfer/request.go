@@ -15,12 +15,13 @@ import (
 // unknown (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is the number of bytes by which a body may exceed the listed length before it
-// is rejected as too large. For a body within this limit, the error says instead that
-// its length is not the listed one.
+// Slack is the number of bytes by which a body may exceed the listed length before the
+// request fails with the error that the body is too large. For a body within this
+// limit, the error says instead that its length is not the listed one.
 const Slack = 64 << 10
 
-// Most returns the maximum number of bytes that is read of the body for a resource.
+// Most returns the maximum number of bytes to read from the body of a response for a
+// resource.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -46,9 +47,9 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether the response is an HTML page that may have been sent
-// instead of the resource: the Source lists another media type, and no digest could
-// prove that the page is the resource.
+// isInstead reports whether the response is an HTML page although the Source lists
+// another media type, and no digest could prove that the page is the resource. Such a
+// page may be an error message or a login form.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

@@ -23,8 +23,8 @@ const maxXML = CheckpointBytes
 const maxDepth = 1_000
 
 // pageOfXML reports whether a response with the media type text/html may be the XML
-// resource w, as some servers send XML in this way. The length of w must be known and
-// equal to that which the server states, if any.
+// resource w, because some servers send XML with that type. The Source must list a
+// length, and the server must not state another length.
 func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
@@ -35,13 +35,13 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML returns the body of such a response for reading again. It returns an error if
-// the body is not well-formed XML or is an HTML page, since a page that blocks programs
-// may happen to have the right length. The caller closes the file, which is in the
-// directory dir if it is long.
+// readXML copies the body of an XML resource that was sent as text/html to a file in
+// dir, or to memory if the body is short. It returns an error if the body is not
+// well-formed XML or is an HTML page, since a page that blocks programs may happen to
+// have the right length. The caller closes the file.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
-	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // with one more byte the caller's verification detects a body that is too long
+	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // one byte more than listed, so that the caller's verification detects a body that is too long
 	if err == nil {
 		err = checkXML(f.Reader())
 	}
@@ -85,9 +85,10 @@ func checkXML(r io.Reader) error {
 	}
 }
 
-// byByte decodes text in an unknown encoding with one byte per character. All such
-// encodings have the same bytes for XML markup, so the markup is read correctly. Text
-// in an encoding with several bytes per character may not seem well-formed.
+// byByte decodes an unknown encoding as if each byte were a character. Encodings with
+// one byte per character have the same bytes for XML markup, so checkXML reads the
+// markup correctly. Text in an encoding with several bytes per character may be refused
+// as not well-formed.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

@@ -118,7 +118,7 @@ func TestDisputedResourceIsSaid(t *testing.T) {
 	mustHold(t, filepath.Join(dir, "one.txt"), "one of 14:00")
 }
 
-// What was left out by a filter, and is only in a list older than what is here, stays away
+// What was left out by a filter, and is only in a list that is older than the mirror, stays away
 // and is said until a newer list comes, or the older one is accepted.
 func TestLeftOutAndOnlyInAnOlderListIsSaid(t *testing.T) {
 	l, dir := newLiar(t), filepath.Join(t.TempDir(), "mirror")
@@ -134,7 +134,7 @@ func TestLeftOutAndOnlyInAnOlderListIsSaid(t *testing.T) {
 	l.changes("2026-03-01T15:00:00Z", changeOf(two, "updated", "2026-03-01T16:00:00Z", "two of 14:00"))
 	for _, args := range [][]string{nil, {"--accept-gap"}, {"-n"}} {
 		o := instep(t, append([]string{"sync", "--include", "", source, dir}, args...)...)
-		mustExit(t, o, 4, "1 resource left alone: only in a list older than what is here")
+		mustExit(t, o, 4, "1 resource left alone: only in a list that is older than the mirror")
 	}
 	mustDo(t, "sync", "--include", "", "--accept-rollback", "--accept-gap", source, dir)
 	mustHold(t, filepath.Join(dir, "one.txt"), "one")

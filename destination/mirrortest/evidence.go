@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns a resource that a Change List has announced. Its bytes arrived at the
-// given number of seconds after epoch.
+// told returns a resource that a change describes. seconds is the time of the change,
+// and came the time at which the bytes arrived, both in seconds after epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -19,7 +19,8 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the mirror's record of a resource from told after a Put.
+// toldAs returns the record that a mirror must have of a resource that the function
+// told returned.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -75,13 +76,14 @@ func testToldEnds(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), heldAs(listed))
 }
 
-// gone returns the record of a resource of which only the time of deletion is known.
+// gone returns the record of a deleted resource, which has only the time of the
+// deletion.
 func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources as for deletions that a change reports.
-func (m *tester) end(set string, seconds int, names ...string) {
+// deleteAt deletes resources with the time that a change reported for the deletions.
+func (m *tester) deleteAt(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
 		for _, name := range names {
@@ -101,7 +103,7 @@ func testGone(t *testing.T, m *tester) {
 	m.ok(errors.Join(b.Delete(t.Context(), set, uri("member"), epoch), b.Discard()))
 	m.wantHeld(m.lookup(set, "member"), heldAs(wanted("member", "one", 0)))
 
-	m.end(set, 5, "member", "never", "both")
+	m.deleteAt(set, 5, "member", "never", "both")
 	m.wantHeld(m.lookup(set, "member"), gone(5))
 	m.wantHeld(m.lookup(set, "never"), gone(5))
 	if h := m.lookup(set, "both"); h.Member || !h.Stored || !h.Gone.Equal(gone(5).Gone) {
@@ -112,28 +114,28 @@ func testGone(t *testing.T, m *tester) {
 	}
 	m.wantHeld(m.lookup(set2, "never"), destination.Held{})
 	m.count(set, 1)
-	m.end(set, 9, "never")
+	m.deleteAt(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // deletion without a time, as for resources that a list no longer contains
+	m.delete(false, "listed", "unlisted") // if a list no longer contains the resource, the deletion has no time
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"
-	m.end(other, 5, "x") // the mirror never had members of this set
+	m.deleteAt(other, 5, "x") // the mirror never had members of this set
 	if held, err := m.Lookup(t.Context(), other, []string{uri("x")}); err != nil || !held[0].Gone.Equal(gone(5).Gone) {
 		t.Fatalf("Lookup of a deleted resource in a set without members: got %+v and error %v, want Gone", held, err)
 	}
 }
 
 func testGoneEnds(_ *testing.T, m *tester) {
-	m.end(set, 5, "a", "b")
+	m.deleteAt(set, 5, "a", "b")
 	w := told("a", "one", 6, 6)
 	m.bring(set, w, "one")
 	m.wantHeld(m.lookup(set, "a"), toldAs(w))
 	listed := wanted("b", "two", 7)
 	m.bring(set, listed, "two")
 	m.wantHeld(m.lookup(set, "b"), heldAs(listed))
-	m.end(set, 8, "a", "b")
+	m.deleteAt(set, 8, "a", "b")
 	m.wantHeld(m.lookup(set, "a"), gone(8))
 	m.wantHeld(m.lookup(set, "b"), gone(8))
 }
@@ -142,9 +144,9 @@ func testListed(_ *testing.T, m *tester) {
 	w := told("a", "one", 5, 5)
 	m.bring(set, w, "one")
 	m.bring(set2, told("b", "two", 5, 5), "two")
-	m.end(set, 5, "x")
-	m.end(set, 8, "y")
-	m.end(set2, 5, "x")
+	m.deleteAt(set, 5, "x")
+	m.deleteAt(set, 8, "y")
+	m.deleteAt(set2, 5, "x")
 	listed := func(seconds int) *destination.CursorMove {
 		to := move(20+seconds, 1)
 		to.Listed = epoch.Add(time.Duration(seconds) * time.Second)
@@ -152,7 +154,7 @@ func testListed(_ *testing.T, m *tester) {
 	}
 	m.batch(move(10, 1), func(destination.Batch) {}) // the cursor moves, but no list was read
 	m.batch(listed(4), func(destination.Batch) {})
-	m.batch(listed(5), func(destination.Batch) {}) // the list is not later than the changes
+	m.batch(listed(5), func(destination.Batch) {}) // a list that is not later than the changes
 	m.wantHeld(m.lookup(set, "a"), toldAs(w))
 	m.wantHeld(m.lookup(set, "x"), gone(5))
 	m.batch(listed(6), func(destination.Batch) {})

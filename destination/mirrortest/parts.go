@@ -11,7 +11,8 @@ import (
 	"instep/transfer"
 )
 
-// parts are the tests of mirrors that implement transfer.Parts.
+// parts are the tests for mirrors that implement transfer.Parts; other mirrors skip
+// them.
 var parts = []struct {
 	name string
 	test func(*testing.T, *tester)

@@ -20,8 +20,8 @@ var remainders = []struct {
 	{"TheRemainderOfADueResourceIsKept", testRemainderDue},
 }
 
-// saying returns w with a Remainder that has a value of each kind.
-func saying(w harvest.Resource, title string) harvest.Resource {
+// withRemainder returns the resource with a Remainder that has a value of each kind.
+func withRemainder(w harvest.Resource, title string) harvest.Resource {
 	var r resourcesync.Remainder
 	r.Encoding, r.ChangeFreq = "gzip", resourcesync.Weekly
 	r.Links = []resourcesync.Link{
@@ -39,17 +39,17 @@ func saying(w harvest.Resource, title string) harvest.Resource {
 }
 
 func testRemainder(t *testing.T, m *tester) {
-	a := saying(wanted("a", "one", 0), "A")
+	a := withRemainder(wanted("a", "one", 0), "A")
 	m.bring(set, a, "one")
 	m.bring(set, wanted("b", "one", 0), "one")
 	m.wantHeld(m.lookup(set, "a"), heldAs(a))
 	m.wantHeld(m.lookup(set, "b"), heldAs(wanted("b", "one", 0)))
 	m.batch(nil, func(b destination.Batch) {
-		_, err := b.Copy(t.Context(), set, saying(wanted("c", "one", 0), "C"), uri("a"))
+		_, err := b.Copy(t.Context(), set, withRemainder(wanted("c", "one", 0), "C"), uri("a"))
 		m.ok(err)
 	})
-	m.wantHeld(m.lookup(set, "c"), heldAs(saying(wanted("c", "one", 0), "C")))
-	a = saying(wanted("a", "two", 1), "another")
+	m.wantHeld(m.lookup(set, "c"), heldAs(withRemainder(wanted("c", "one", 0), "C")))
+	a = withRemainder(wanted("a", "two", 1), "another")
 	m.bring(set, a, "two")
 	m.wantHeld(m.lookup(set, "a"), heldAs(a))
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set, a.URI, time.Time{})) })
@@ -60,7 +60,7 @@ func testRemainder(t *testing.T, m *tester) {
 func testRemainderMarked(t *testing.T, m *tester) {
 	m.bring(set, wanted("a", "one", 0), "one")
 	for i, w := range []harvest.Resource{
-		saying(wanted("a", "one", 1), "first"), saying(wanted("a", "one", 2), strings.Repeat("long", 300)), saying(wanted("a", "one", 2), "third"), wanted("a", "one", 3),
+		withRemainder(wanted("a", "one", 1), "first"), withRemainder(wanted("a", "one", 2), strings.Repeat("long", 300)), withRemainder(wanted("a", "one", 2), "third"), wanted("a", "one", 3),
 	} {
 		m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set, w)) })
 		m.wantHeld(m.lookup(set, "a"), heldAs(w))
@@ -71,24 +71,26 @@ func testRemainderMarked(t *testing.T, m *tester) {
 }
 
 func testRemainderOfSets(t *testing.T, m *tester) {
-	a := saying(wanted("a", "one", 0), "first")
+	a := withRemainder(wanted("a", "one", 0), "first")
 	m.bring(set, a, "one")
-	m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set2, saying(wanted("a", "one", 1), "second"))) })
+	m.batch(nil, func(b destination.Batch) {
+		m.ok(b.Mark(t.Context(), set2, withRemainder(wanted("a", "one", 1), "second")))
+	})
 	m.wantHeld(m.lookup(set, "a"), heldAs(a))
-	m.wantHeld(m.lookup(set2, "a"), heldAs(saying(wanted("a", "one", 1), "second")))
+	m.wantHeld(m.lookup(set2, "a"), heldAs(withRemainder(wanted("a", "one", 1), "second")))
 }
 
 func testRemainderDue(t *testing.T, m *tester) {
-	a, next := saying(wanted("a", "one", 0), "first"), saying(wanted("a", "two", 1), "next")
+	a, next := withRemainder(wanted("a", "one", 0), "first"), withRemainder(wanted("a", "two", 1), "next")
 	m.bring(set, a, "one")
 	m.batch(nil, func(b destination.Batch) {
 		m.ok(b.Due(t.Context(), set, next, "no answer"))
-		m.ok(b.Due(t.Context(), set, saying(wanted("b", "new", 1), "new"), "no answer"))
+		m.ok(b.Due(t.Context(), set, withRemainder(wanted("b", "new", 1), "new"), "no answer"))
 	})
 	h := m.lookup(set, "a")
 	m.wantHeld(destination.Held{Wanted: h.Wanted, Remainder: h.Remainder}, destination.Held{Wanted: next, Remainder: a.Remainder})
 	h = m.lookup(set, "b")
-	m.wantHeld(destination.Held{Wanted: h.Wanted}, destination.Held{Wanted: saying(wanted("b", "new", 1), "new")})
+	m.wantHeld(destination.Held{Wanted: h.Wanted}, destination.Held{Wanted: withRemainder(wanted("b", "new", 1), "new")})
 	m.bring(set, next, "two")
 	m.wantHeld(m.lookup(set, "a"), heldAs(next))
 }

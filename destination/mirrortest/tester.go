@@ -122,7 +122,7 @@ func (m *tester) wantNoBytes(name string) {
 
 func (m *tester) wantHeld(got, want destination.Held) {
 	m.t.Helper()
-	got.Path, got.Proof, got.Stamp = "", "", "" // each implementation has other values
+	got.Path, got.Proof, got.Stamp = "", "", "" // fields whose values depend on the implementation
 	opt := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 	if diff := cmp.Diff(want, got, opt, cmp.Comparer(equal[resourcesync.Datetime]),
 		cmp.Comparer(equal[resourcesync.Digest]), cmp.Comparer(equal[resourcesync.Length])); diff != "" {
@@ -132,7 +132,8 @@ func (m *tester) wantHeld(got, want destination.Held) {
 
 func equal[T comparable](a, b T) bool { return a == b }
 
-// heldAs returns the mirror's record of w after a Put with verified bytes.
+// heldAs returns the record that a mirror must have of the resource after a Put with
+// verified bytes.
 func heldAs(w harvest.Resource) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,

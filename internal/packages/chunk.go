@@ -24,19 +24,19 @@ const (
 )
 
 type chunk struct {
-	members   []chunkMember // members of the chunk, sorted by their position in the package
+	members   []chunkMember // sorted by their position in the package
 	ranges    []span        // byte ranges that contain the members
 	size      int64         // total size of the members in bytes
 	unclaimed int           // number of members that no worker has claimed
 	unread    int           // number of members that no worker has released
 
-	loaded   chan struct{} // closed when the result of the transfer is set
+	loaded   chan struct{} // closed when the transfer has ended and err or segments is set
 	err      error
-	segments []segment // transferred bytes, sorted by their position in the package
+	segments []segment // transferred byte ranges, sorted by their position in the package
 }
 
-// chunkMember is a member that one worker takes once. If several resources need the
-// same member, the chunk contains it several times.
+// If several resources need the same member, the chunk has a chunkMember for each of
+// them, and each is taken once.
 type chunkMember struct {
 	span
 	claimed bool
@@ -81,8 +81,8 @@ func chunksOf(members []span) (chunks []*chunk) {
 	return chunks
 }
 
-// rangesOf joins ranges with a short gap between them, unless the gaps would make the
-// chunk too large.
+// rangesOf joins ranges with a short gap between them, so that one request gets both,
+// unless the gaps would make the chunk too large.
 func (c *chunk) rangesOf() []span {
 	all := make([]span, len(c.members))
 	for i, m := range c.members {
@@ -102,7 +102,6 @@ func totalSize(all []span) (n int64) {
 	return n
 }
 
-// costOf returns the Cost of transferring the chunks.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
 		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))
@@ -110,7 +109,7 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load repeats a failed transfer as often as the client repeats any request.
+// load repeats a failed transfer as often as the client repeats a failed request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -159,7 +158,8 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim returns false if workers have claimed all copies of the member.
+// claim returns false if workers have claimed this member for all resources that need
+// it.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {

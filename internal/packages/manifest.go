@@ -27,9 +27,10 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 }
 
 // readCopy reads the copy of a manifest outside the package. Because a Destination
-// deletes resources that the manifests of a Resource Dump do not contain, it compares
-// the copy with the length and checksum in the package's ZIP directory. It does so only
-// if the server supports range requests, and not if ref.Harmless is set.
+// deletes resources that the manifests of a Resource Dump do not contain, readCopy
+// compares the copy with the length and checksum in the package's ZIP directory. It
+// does not compare them if the server does not support range requests, or if no
+// deletion depends on the manifest (ref.Harmless).
 func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
@@ -42,7 +43,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is reported when members are taken from the package
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // the error is ignored here: it occurs again when members are taken from the package
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
@@ -59,8 +60,6 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest compares a document with the length and checksum of the package's
-// manifest.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {
@@ -83,9 +82,10 @@ var _ harvest.Manifests = (*Transport)(nil)
 
 // Manifest implements [harvest.Manifests]. It reads the manifest of a package in the
 // cheapest possible way: from its copy, by range requests, or from the transferred
-// package. A package that had to be opened stays open for the run. If resources will be
-// deleted because of this manifest alone, and the dump gives a digest of the package,
-// Manifest transfers the whole package, so that the digest proves the manifest.
+// package. If it opens the package, the package stays open for the run. If resources
+// will be deleted because of this manifest alone, and the dump gives a digest of the
+// package, Manifest transfers the whole package, so that the digest proves the
+// manifest.
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (doc *harvest.Document, err error) {
 	if ref.Contents != "" {
 		if doc, err = t.readCopy(ctx, r, ref, want); harvest.OfSource(err) && ctx.Err() == nil {

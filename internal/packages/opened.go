@@ -25,8 +25,8 @@ type Transport struct {
 // requestCost is the number of bytes whose transfer costs as much as one request.
 const requestCost = 64 << 10
 
-// Cost returns the cost of a transfer: its number of bytes, plus requestCost for each
-// request.
+// Cost returns the cost of a transfer in bytes: the transferred ones, plus requestCost
+// for each request.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is an open package whose ZIP directory was read.
@@ -37,11 +37,11 @@ type Opened struct {
 	most   int64          // maximum size of the manifest in bytes
 	bytes  transfer.Part  // the transferred package; nil if range requests read it
 	remote *remotePackage // the package, if range requests read it; else nil
-	spent  bool           // all wanted members have been taken
+	spent  bool           // all wanted members have been taken, so the transferred bytes are of no further use
 }
 
-// open transfers and verifies the whole package if whole is set or the server does not
-// support range requests. Otherwise it reads only the ZIP directory.
+// If whole is false and the server supports range requests, open reads only the ZIP
+// directory. Otherwise it transfers and verifies the whole package.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -55,7 +55,8 @@ func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) 
 	return p.openWhole(ctx, ref)
 }
 
-// badPackage turns an error about the content of a package into an error of the Source.
+// badPackage turns an error about the content of a package into a DocumentError, so
+// that the Source is blamed for it.
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
@@ -90,8 +91,8 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
-// manifestChecksum returns the length and CRC of the manifest in the package's ZIP
-// directory.
+// manifestChecksum returns the length and CRC that the package's ZIP directory gives
+// for the manifest.
 func (p *Opened) manifestChecksum() (string, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -102,8 +103,8 @@ func (p *Opened) manifestChecksum() (string, error) {
 
 func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
-// find returns the member with a path. If a digest will verify the bytes (proved), the
-// path may also be relative to a directory in the package (quirk 53).
+// If a digest will verify the bytes (proved), the path may also be relative to a
+// directory in the package (quirk 53).
 func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
@@ -112,10 +113,10 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// fits returns an error if a member has more bytes than the limit, or if its transfer
-// needs more than twice as many. Headers and poor compression may double the length of
-// a small member. A larger factor shows a false directory, such as a member of a few
-// bytes that takes gigabytes of the package.
+// fits returns an error if a member has more bytes than the limit, or takes more than
+// twice the limit in the package. Headers and poor compression may double the space of
+// a small member. More space shows a forged ZIP directory, in which a member of a few
+// bytes may take gigabytes of the package.
 func (p *Opened) fits(b pack.Bitstream, limit int64) error {
 	n := b.Size()
 	if p.remote != nil {

@@ -13,12 +13,12 @@ import (
 type Planned struct {
 	Ref    *harvest.Package
 	Whole  bool    // transfer the whole package instead of parts
-	Wanted int64   // number of members to take
-	Bytes  int64   // number of bytes to transfer, as far as it is known
+	Wanted int64   // number of members to extract
+	Bytes  int64   // number of bytes to transfer, without members of unknown length
 	Proved bool    // a strong digest proves each wanted member
 	Named  int64   // number of members in the manifest on which the plan is based
-	Copied string  // length and checksum of the copy of the manifest, if this copy describes all wanted members; else ""
-	Opened *Opened // the package, if planning opened it, so that the Unpacker must not close it; else nil
+	Copied string  // length and checksum of the manifest's copy outside the package, if that copy describes all wanted members; else ""
+	Opened *Opened // the package, if the planner opened it and will close it; else nil
 }
 
 // Member is a member of a package with the description of its resource.
@@ -32,10 +32,10 @@ type plannedPackage struct {
 	*Planned
 	ready  chan struct{} // closed when the fields from pkg to chunks are set
 	pkg    *Opened
-	kept   bool                              // planning opened pkg, so the Unpacker must not close it
-	err    error                             // error because of which the package cannot be used
-	found  map[resourcesync.Key]manifestInfo // descriptions of wanted resources in the package's manifest; nil if it was not read
-	chunks []*chunk                          // chunks of members, if range requests read the package
+	kept   bool                              // the planner opened pkg and will close it
+	err    error                             // reason why the package cannot be used; nil if it can
+	found  map[resourcesync.Key]manifestInfo // descriptions of wanted resources in the package's manifest; nil if the manifest was not read
+	chunks []*chunk                          // the wanted members in chunks, if range requests read the package
 
 	first   int   // index of the first chunk that may have unclaimed members
 	left    int64 // number of members that have not been taken yet
@@ -44,17 +44,16 @@ type plannedPackage struct {
 	lostErr error // error of the first member that could not be taken
 }
 
-// manifestInfo is the description of one resource in the package's manifest.
 type manifestInfo struct {
 	path    string
 	length  resourcesync.Length
 	digests resourcesync.Digests
-	differs bool // the description contradicts the one in the plan
+	differs bool // the manifest's length or digests of the resource contradict those in the plan
 }
 
-// record skips an entry that contradicts the plan, unless the manifest is that of a
-// Resource Dump, which takes precedence over its copy. The manifest of a Change Dump
-// takes no precedence over a Change List.
+// record skips an entry that contradicts the plan, unless the entry is in the manifest
+// of a Resource Dump, which takes precedence over its copy. The manifest of a Change
+// Dump does not take precedence over a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
 	differs := m.Want.Contradicts(e.Length, e.Digests)
@@ -86,8 +85,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member returns an error for a member that may not be taken. It refuses a member that
-// is too large before its transfer.
+// member returns an error if the member does not exist, is too large, or may be mixed
+// from several versions of the package.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]
@@ -100,7 +99,7 @@ func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstr
 		why = fmt.Sprintf("has no usable member for %s according to its manifest", m.Want.URI)
 	case !has:
 		why = fmt.Sprintf("has no member %q", m.Path)
-	case !p.pkg.remote.safe(known):
+	case !p.pkg.remote.isSafe(known):
 		why = fmt.Sprintf("may be mixed from several versions, and no sha-256 proves the member %q", m.Path)
 	default:
 		return b, p.pkg.fits(b, transfer.Most(known))

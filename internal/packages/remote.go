@@ -17,8 +17,8 @@ import (
 
 // These are the sizes of requests for parts of packages.
 const (
-	TailSize = 64 << 10 // number of bytes at the end of a package that are requested first; most ZIP directories fit in them
-	GapSize  = 64 << 10 // largest gap between two members, in bytes, for which one request is cheaper than two
+	TailSize = 64 << 10 // number of bytes at the end of a package that the first request asks for; they contain most ZIP directories
+	GapSize  = 64 << 10 // largest gap in bytes between two members that one request for both may include
 )
 
 // errNoParts means that a server sends the whole package in response to a range
@@ -28,7 +28,8 @@ var errNoParts = errors.New("the server does not support range requests for pack
 // errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
 
-// span is a range of bytes. The byte at the offset "to" is not part of it.
+// span is a range of bytes in a package, from the offset "from" up to but not including
+// the offset "to".
 type span struct{ from, to int64 }
 
 func (s span) size() int64 { return s.to - s.from }
@@ -42,7 +43,7 @@ func spanOf(b pack.Bitstream) span {
 	return span{from, from + n}
 }
 
-// union sorts the spans and joins spans that are at most gap bytes apart.
+// union joins spans that are at most gap bytes apart. It changes the slice.
 func union(all []span, gap int64) []span {
 	slices.SortFunc(all, span.compare)
 	joined := all[:0]
@@ -57,14 +58,14 @@ func union(all []span, gap int64) []span {
 }
 
 // remotePackage reads a package by range requests. A strong ETag guarantees that all
-// bytes belong to one version of the package. Without it, they may come from several
-// versions of the same length. Then each member needs a strong digest (see the method
-// safe), and checksums detect a ZIP directory or manifest that is mixed from two
+// bytes belong to one version of the package. Without a strong ETag, the bytes may come
+// from several versions of the same length. Then each member needs a strong digest (see
+// isSafe), and checksums detect a ZIP directory or manifest that is mixed from two
 // versions.
 type remotePackage struct {
 	client  *fetch.Client
 	uri     string
-	version string // the strong ETag; "" if there is none, or any version is acceptable
+	version string // strong ETag of the package; "" if the server sends none, or bytes of any version are acceptable
 	total   int64
 	tail    []byte // last bytes of the package, from the first response
 }
@@ -85,7 +86,8 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail also takes the length and version of the package from the response.
+// readTail requests the end of the package, and reads the length and the ETag of the
+// package from the response.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
@@ -94,7 +96,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
-			return errNoParts // the transfer of the whole package reports an error
+			return errNoParts // if the server has a fault, the transfer of the whole package reports it
 		}
 		return &harvest.SourceError{Err: err}
 	}
@@ -111,8 +113,8 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	return err
 }
 
-// partReader reads the body of the response to a range request. A body that ends too
-// early is an error of the Source.
+// partReader reads the body of the response to a range request. If the body ends too
+// early, the error is a SourceError.
 type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -126,8 +128,7 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// open uses the end of the package in memory, or requests the range. Reading fails if
-// the response is shorter than the range.
+// Reading returns an error if the response is shorter than the span.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -151,7 +152,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 		MaxBytes: s.size(), Resume: fetch.ResumeStrong,
 	})
 	if errors.Is(err, fetch.TooLarge) {
-		err = errReplaced // the server sends another version of the package as a whole, so the response is longer
+		err = errReplaced // because of If-Range, the server sends all of a new version, which is longer than the requested range
 	}
 	if err == nil && (resp.Status != http.StatusPartialContent || resp.Total != r.total || r.version != "" && resp.Validators.Strong() != r.version) {
 		_ = resp.Body.Close()
@@ -163,7 +164,8 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt reads a remote package at any offset, by a request for each range.
+// remoteAt is an io.ReaderAt over a remote package. Each call makes a request, except
+// for the end of the package, which is in memory.
 type remoteAt struct {
 	ctx context.Context // context of the call that reads the ZIP directory
 	r   *remotePackage
@@ -190,8 +192,8 @@ func (a remoteAt) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// otherFormat names the format of a file that is no ZIP package, if the first bytes
-// show it.
+// otherFormat returns an error that names the format of the file if the first bytes
+// show it, otherwise err.
 func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	head := make([]byte, min(pack.SniffLength, r.total))
 	if _, failed := (remoteAt{ctx, r}).ReadAt(head, 0); failed != nil {
@@ -203,8 +205,9 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// safe reports whether a member can be taken without mixing versions of the package.
-// This is always true for a package that was transferred whole.
-func (r *remotePackage) safe(w *harvest.Resource) bool {
+// isSafe reports whether the ETag of the package or the digest of a member excludes
+// bytes of several versions of the package. A package that was transferred whole (nil)
+// is always safe.
+func (r *remotePackage) isSafe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -18,31 +18,31 @@ import (
 
 // Unpacker extracts the wanted members of packages in the order of the plan. A
 // goroutine transfers packages and chunks before the workers take their members. Two
-// semaphores limit how far it runs ahead.
+// semaphores limit the number of packages and chunks that it transfers in advance.
 type Unpacker struct {
 	t        *Transport
 	set      string
 	reader   *harvest.Reader
 	members  iter.Seq2[Member, error]
-	doubt    func(resourcesync.Quirk, error) // called with an error which shows that the plan is based on a wrong document
+	doubt    func(resourcesync.Quirk, error) // called if the manifest in a package proves that the plan comes from a wrong copy
 	cancel   context.CancelFunc
-	transfer sync.WaitGroup    // counts the goroutine that executes run, and one goroutine for each chunk in transfer
+	transfer sync.WaitGroup    // waits for the goroutine of run, and for one goroutine for each chunk in transfer
 	packages []*plannedPackage // packages of the plan
 
-	open    chan struct{} // semaphore for open packages
-	chunks  chan struct{} // semaphore for chunks in memory
-	readers chan struct{} // semaphore for members that are being decompressed and hashed
+	open    chan struct{} // semaphore that limits the number of open packages
+	chunks  chan struct{} // semaphore that limits the number of chunks in memory
+	readers chan struct{} // semaphore that limits the number of members that are decompressed and hashed at a time
 
-	mu sync.Mutex // guards the counters and claims of packages and chunks
+	mu sync.Mutex // guards the counters of packages and chunks, and chunkMember.claimed
 }
 
-// packagesAtOnce is the maximum number of open packages: members of one are taken while
-// another is transferred.
+// packagesAtOnce is the maximum number of open packages: members are taken from one
+// while the other is transferred.
 const packagesAtOnce = 2
 
 // Unpack starts to transfer the packages of a set. It iterates over members once, in
-// the order of the packages. It calls doubt with an error which shows that the plan is
-// based on a wrong document. The caller must close the returned Unpacker.
+// the order of the packages. It calls doubt if the manifest in a package proves that
+// the plan comes from a wrong copy. The caller must close the returned Unpacker.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
@@ -59,7 +59,8 @@ func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, p
 	return u
 }
 
-// Close stops all transfers and closes all packages. It must be the last call.
+// Close stops all transfers and closes all packages. No other method may be called
+// after it.
 func (u *Unpacker) Close() {
 	u.cancel()
 	u.transfer.Wait()
@@ -86,7 +87,7 @@ func (u *Unpacker) run(ctx context.Context) {
 				}
 			}
 		})
-		opened := p.pkg // a copy, because workers may set p.pkg to nil as soon as ready is closed
+		opened := p.pkg // copied, because workers may set p.pkg to nil as soon as p.ready is closed
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
 	}
@@ -102,8 +103,8 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load waits while too many chunks are in memory. After a failed chunk, the remaining
-// chunks fail without a request.
+// load waits while too many chunks are in memory. If one chunk fails, the later chunks
+// of the package fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var failed atomic.Pointer[error] // error of the first chunk that failed
 	for _, c := range chunks {
@@ -121,7 +122,6 @@ func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	}
 }
 
-// finishMember closes the package after its last member.
 func (u *Unpacker) finishMember(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -138,25 +138,26 @@ func (u *Unpacker) finishMember(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.Leave() // an error does no harm, because all wanted members were read
+		_ = p.pkg.Leave() // an error is harmless, because no further member is read
 	}
 	p.pkg, p.found = nil, nil
 }
 
-// prepare reports an unusable package once, and not for each member.
+// prepare makes one report about an unusable package, so that its members fail without
+// a message of their own.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
-		err = u.find(ctx, p, byParts, members)
+		err = u.findMembers(ctx, p, byParts, members)
 	}
 	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
 		u.t.Tell(harvest.QuirkOf(err), u.set, harvest.Counted(p.left, "%s: %d {resource is|resources are} requested one by one, because the package cannot be used: %v", p.Ref.URI, p.left, err))
 	}
 }
 
-// openPlanned opens a package unless it is still open from planning. If a strong digest
-// proves each member, they may come from different versions of the package. Then a
-// large package is transferred in parts, so that the mirror has its first members
+// openPlanned opens the package unless the planner left it open. If a strong digest
+// proves each member, the members may come from different versions of the package. Then
+// a large package is transferred in parts, so that the mirror stores the first members
 // before the last ones arrive.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	p.pkg = p.Opened
@@ -178,11 +179,11 @@ func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts 
 	return byParts, nil
 }
 
-// find reads the manifest of the package, except in two cases: the plan is based on
-// this manifest or an equal copy, or the package is read in parts and digests prove all
-// members.
-func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
-	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
+// findMembers reads the manifest of the package, except in two cases: the plan comes
+// from this manifest or an equal copy, or the package is read in parts and digests
+// prove all members.
+func (u *Unpacker) findMembers(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
+	if !u.isPlanOfManifest(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
 		if members, err = u.readManifest(ctx, p, members); err != nil {
 			return err
@@ -207,8 +208,8 @@ func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, me
 	return nil
 }
 
-// openWhole is used if range requests would cost more, because the plan determines the
-// order of the members.
+// openWhole is called if range requests would cost more than the whole package. The
+// order of the members in the plan decides how many requests are needed.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -225,14 +226,14 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	return nil
 }
 
-// madeBy reports whether the plan is based on a copy of the manifest that equals the
-// one in the package.
-func (u *Unpacker) madeBy(p *plannedPackage) bool {
+// isPlanOfManifest reports whether the plan comes from a copy of the manifest that
+// equals the manifest in the package.
+func (u *Unpacker) isPlanOfManifest(p *plannedPackage) bool {
 	if p.Copied == "" {
 		return false
 	}
 	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
-		return false // readManifest reports the error
+		return false // the error is ignored here, because readManifest returns it
 	}
 	u.noteUnnamed(p, p.Named)
 	return true
@@ -245,8 +246,8 @@ func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 }
 
 // readManifest reads the manifest in the package, which takes precedence over a copy.
-// It iterates over members, and returns a sequence of the same members that can be used
-// again.
+// It consumes members, and returns a sequence of the same members that can be iterated
+// over again.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -278,7 +279,7 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}
 	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.Named > 0 && named != p.Named {
 		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
-			"names %d bitstreams, but its copy outside the package names %d: nothing is deleted because of the copy, and the next run makes a new plan", named, p.Named)})
+			"names %d bitstreams, but its copy outside the package names %d: nothing that depends on the copy is deleted, and the next run makes a new plan", named, p.Named)})
 	}
 	u.noteUnnamed(p, named)
 	return func(yield func(Member, error) bool) {
@@ -291,12 +292,13 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 }
 
 // Put stores the bytes of a member as the resource want. The reader body verifies and
-// hashes the bytes. proved means that a length or a digest proves them.
+// hashes the bytes. proved is true if a length or a digest proves the bytes.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take passes a member to the function put, and verifies it by all known digests and
-// lengths. It returns the resource with the length and digests that prove its bytes.
-// whole means that the whole package was transferred. Each member may be taken once.
+// Take passes a member to the function put, and verifies the bytes by all known digests
+// and lengths. It returns the resource with the length and digests that prove the
+// bytes. whole is true if the whole package was transferred. Take may be called once
+// for each member.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
 	select {
@@ -308,7 +310,7 @@ func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.R
 	want, n, err = u.put(ctx, p, m, put)
 	whole = p.err == nil && p.pkg.Here()
 	if err != nil && ctx.Err() == nil && harvest.OfSource(err) {
-		u.lose(p, m.Want.URI, err)
+		u.countLost(p, m.Want.URI, err)
 	}
 	return want, n, whole, err
 }
@@ -337,11 +339,12 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
-	want.Length, want.Digests = known.Length, known.Digests // the values that prove the bytes
+	want.Length, want.Digests = known.Length, known.Digests // the manifest may have given the values that prove the bytes
 	return want, n, err
 }
 
-// openMember waits until the chunk of a remote member is loaded.
+// If range requests read the package, openMember waits until the chunk of the member is
+// loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -364,8 +367,7 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim uses the first chunk with an unclaimed copy of the member. It returns nil if
-// there is none.
+// claim returns the first chunk that has an unclaimed copy of the member, or nil.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -380,8 +382,8 @@ func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	return nil
 }
 
-// release frees the memory of a chunk after its last member, so that another chunk can
-// be loaded.
+// release frees the memory of a chunk after its last member was read, so that another
+// chunk can be loaded.
 func (u *Unpacker) release(c *chunk) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -392,7 +394,6 @@ func (u *Unpacker) release(c *chunk) {
 	}
 }
 
-// chunkReader releases the member of a chunk when it is closed.
 type chunkReader struct {
 	io.ReadCloser
 	release func()
@@ -403,7 +404,8 @@ func (r *chunkReader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// memberReader turns errors about the bytes of a member into errors of the Source.
+// memberReader turns errors about the bytes of a member into a SourceError or
+// DocumentError, so that the Source is blamed for them.
 type memberReader struct {
 	uri string // URI of the package
 	r   io.Reader
@@ -420,9 +422,9 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lose counts a member that could not be taken, unless the whole package is unusable,
-// which is reported elsewhere.
-func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
+// countLost does not count the members of an unusable package, which prepare has
+// reported.
+func (u *Unpacker) countLost(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if p.err != nil {
@@ -433,7 +435,7 @@ func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	}
 }
 
-// reportLost makes one message for all members of a package that could not be taken.
+// reportLost reports all members of a package that could not be taken in one message.
 func (u *Unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"instep/transfer"
 )
 
-// openWhole repeats a transfer that breaks off and cannot be resumed as often as the
-// client repeats any request.
+// openWhole repeats a transfer that broke off and cannot be continued, as often as the
+// client repeats a failed request.
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
@@ -23,11 +23,11 @@ func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opene
 	}
 }
 
-// transfer verifies the package by the length and digests in the dump. If it is
-// interrupted, the received part of a large package is kept for a later run.
+// transfer verifies the package by the length and digests in the dump. If the transfer
+// is interrupted, the received bytes of a large package are kept for a later run.
 func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened, error) {
-	part := p.part(ctx, ref)
-	first, err := p.firstAnswer(ctx, ref, part)
+	part := p.openPart(ctx, ref)
+	first, err := p.requestPackage(ctx, ref, part)
 	if err != nil {
 		return nil, errors.Join(err, part.Close())
 	}
@@ -50,31 +50,30 @@ func wanted(ref *harvest.Package) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
-// LargeSize is the minimum size in bytes of a package whose partial transfer is kept
-// for a later run. Making a smaller package durable costs more than transferring it
-// again.
+// LargeSize is the minimum size in bytes of a package whose interrupted transfer is
+// kept for a later run. Making a smaller package durable costs more than transferring
+// it again.
 const LargeSize = 32 << 20
 
 func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
-// part returns the file in which a package is stored during its transfer. For a package
-// that is large or of unknown length the mirror keeps the file for a later run, if it
-// can. Otherwise it is a temporary file.
-func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
+// openPart returns the file in which a package is stored during its transfer. If the
+// package is large or of unknown length, the mirror can keep the file for a later run.
+// Otherwise it is a temporary file.
+func (p *Transport) openPart(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror returns an error
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror returns an error, and a temporary file is used
 			return part
 		}
 	}
 	return transfer.Temporary(p.Spool)
 }
 
-// firstAnswer requests a package and returns an error if the first bytes of the
-// response show that it is no ZIP package. It does nothing if a part of the package was
-// kept from an earlier run.
-func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
+// requestPackage returns an error if the first bytes of the response show that the file
+// is no ZIP package. It returns nil if an earlier run has left a part of the package.
+func (p *Transport) requestPackage(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
 	}
