@@ -138,8 +138,8 @@ func authorizedOrigins(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnUnencrypted only warns about secrets that are sent unencrypted, because the user named the
-// origins.
+// warnUnencrypted only warns about secrets that are sent unencrypted: that is no error, because
+// the user chose the origins to which they are sent.
 func (a *app) warnUnencrypted(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {

@@ -131,7 +131,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil { // checked again, with the flag values stored with the mirror
+	if err := s.check(); err != nil { // the second check, which includes the flag values stored with the mirror
 		return err
 	}
 	if err := s.checkMoment(ctx); err != nil {
@@ -317,7 +317,7 @@ func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
-	return append(all, s.distrusted(t)...)
+	return append(all, s.trustWarnings(t)...)
 }
 
 func leftAlone(n int64, reason string) string {
