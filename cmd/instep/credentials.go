@@ -216,7 +216,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		all = append(all, fetch.Credential{Origin: origin, Header: h})
 	}
 	if asked && len(without) == len(origins) && len(without) > 0 {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%s has no login for %s", file, strings.Join(without, ", ")), Hint: "its lines are written: machine HOST login NAME password PASSWORD"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s has no login for %s", file, strings.Join(without, ", ")), Hint: "the file has lines of the form: machine HOST login NAME password PASSWORD"})
 	}
 	return all, nil
 }

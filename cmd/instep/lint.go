@@ -247,7 +247,7 @@ func (l *linter) warnOfPrivate() {
 	for at, n := range sortedByName(l.private) {
 		l.a.out.warn(warningRecord{
 			Message: fmt.Sprintf("not checked: %s at %s, because this host has no public address", counted(n, "URI"), at),
-			Hint:    "to check them: --allow-private " + at + "; -v names all",
+			Hint:    "to check these URIs: --allow-private " + at + "; -v names all",
 		})
 	}
 }

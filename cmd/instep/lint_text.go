@@ -76,8 +76,8 @@ func (r *textReport) Document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges the findings of a quirk rule into the findings of another rule with the same
-// places and messages, which then also show the advice about the quirk.
+// foldQuirks merges the findings of a quirk rule into those of another rule, if places and messages
+// are the same. The findings of the other rule then also show the advice about the quirk.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {

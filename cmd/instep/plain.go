@@ -102,7 +102,7 @@ func passwordSentence(err error) (sentence, bool) {
 	if err == nil || !strings.Contains(err.Error(), "the URI has a user name or password") {
 		return sentence{}, false
 	}
-	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave it out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
+	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave name and password out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
 func fetchSentence(err error) (sentence, bool) {

@@ -184,7 +184,7 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 	for _, key := range []string{"out", "state"} {
 		if from := c.origins[key]; strings.HasPrefix(from, fromFile) {
 			given = append(given, fmt.Sprintf("%q", key))
-			file = " of " + shellLine(c.file.name)
+			file = " in " + shellLine(c.file.name)
 		} else if from != "" {
 			given = append(given, originName(from))
 		}
@@ -193,7 +193,7 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 	if len(given) == 1 {
 		leave = given[0]
 	}
-	return &hintedError{err, fmt.Sprintf("%s was published without %s; to continue with that publication, leave %s out%s",
+	return &hintedError{err, fmt.Sprintf("%s was published without %s; to continue with that publication, omit %s%s",
 		shellLine(c.Dir), strings.Join(given, " and "), leave, file)}
 }
 

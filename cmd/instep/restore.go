@@ -121,7 +121,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 		return a.restoreTo(ctx, m, &states[0], f.to)
 	}
 	if states[0].SetURI == mirror.KeptSet && !f.keep {
-		return fmt.Errorf("%s: %w of a set of the Source; restore --keep keeps the earlier kept state again, and --to FILE writes it to a file", name[0], mirror.ErrNoVersion)
+		return fmt.Errorf("%s: %w, apart from one that restore --keep held: give --keep to hold that state again, or --to FILE to write it to a file", name[0], mirror.ErrNoVersion)
 	}
 	return a.revert(ctx, m, stepsTo(states, f.keep), how)
 }

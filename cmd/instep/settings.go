@@ -140,7 +140,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 		reason = "another user can write the mirror's state, and may have named the files"
 	}
 	if reason != "" {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("the files that the mirror's settings name (--%s) are not used: %s", strings.Join(files, ", --"), reason), Hint: "give these flags again"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("the files named by the mirror's settings (--%s) are not used: %s", strings.Join(files, ", --"), reason), Hint: "give these flags again"})
 		return nil
 	}
 	for _, name := range files {

@@ -309,7 +309,7 @@ func (s *syncer) explainTotals(t *totals) {
 // the run is not 0.
 func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 	for origin, n := range sortedByName(t.Origins) {
-		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
+		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch these resources: --allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
 		all = append(all, warningRecord{
@@ -337,11 +337,11 @@ func (s *syncer) approvalCommand(hash string) string {
 }
 
 var skipHints = map[destination.Skip]string{
-	destination.SkipOrigin:   "to fetch some of them add --allow-origin, to leave out the others add --exclude",
-	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict fetches them as they are",
+	destination.SkipOrigin:   "to fetch some of these resources add --allow-origin; to leave out the others add --exclude",
+	destination.SkipWeak:     "the Source must publish the sha-256 of these resources; a sync without --strict fetches them unproved",
 	destination.SkipRecord:   "the first of these records are named above; the next run requests them again, and --exclude leaves out their resources",
 	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides whether it exists",
-	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
+	destination.SkipStale:    "the next Resource List of the Source brings these resources up to date; --accept-rollback accepts everything that the present list says",
 }
 
 var words = map[string]string{

@@ -42,7 +42,7 @@ func (s *syncer) trustWarnings(t *totals) (all []warningRecord) {
 		}
 		hint := fmt.Sprintf("if the set is gone for good: %s, then sync again", s.approvalCommand(o.Hash))
 		if len(s.f.allowOrigin) == 0 {
-			hint += "; if it has moved to another host, allow that host with --allow-origin"
+			hint += "; if the set has moved to another host, allow that host with --allow-origin"
 		}
 		all = append(all, warningRecord{
 			Set: o.Set, Hint: hint,

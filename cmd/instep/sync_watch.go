@@ -50,7 +50,7 @@ type follower struct {
 
 	mu       sync.Mutex      // guards notes, fresh and lastText
 	notes    map[string]bool // texts of the notes of the previous run
-	fresh    map[string]bool // texts of the notes of this run, printed or not
+	fresh    map[string]bool // texts of all notes of this run, including notes that were not printed
 	lastText string          // text of the state or error that was printed last
 }
 
