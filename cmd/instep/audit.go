@@ -135,8 +135,8 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// reportKept names the resources that restore --keep holds, and returns their number. The audit
-// does not count those as extra that the Source no longer has.
+// reportKept reports the resources that restore --keep holds, because the audit does not count
+// them as extra, even if the Source no longer has them. n is their number.
 func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, report *auditReport) (n int64, err error) {
 	for h, err := range m.Members(ctx, mirror.KeptSet) {
 		if err != nil {
@@ -147,7 +147,7 @@ func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, report *auditRep
 		report.row(reportRow{Set: mirror.KeptSet, Verdict: verdictKept, URI: h.URI, Path: h.Path})
 	}
 	if n > 0 {
-		a.out.warn(warningRecord{Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has", Hint: "restore --release ends that for a resource"})
+		a.out.warn(warningRecord{Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has", Hint: "to let a resource follow the Source again: instep restore --release"})
 	}
 	return n, nil
 }
@@ -190,7 +190,7 @@ func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m
 		return m, false, err
 	}
 	if repair {
-		return nil, false, fmt.Errorf("a mirror that can only be read cannot be repaired: %w", err)
+		return nil, false, fmt.Errorf("a read-only mirror cannot be repaired: %w", err)
 	}
 	m, readErr := openExisting(ctx, o)
 	if readErr != nil {

@@ -26,7 +26,7 @@ type auditReport struct {
 }
 
 // reportForm writes one audit report in one format. It keeps state, so each report needs a new
-// one.
+// reportForm.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
@@ -42,7 +42,7 @@ type reportHead struct {
 	Date    time.Time `json:"date"`
 	Source  string    `json:"source"`
 	Dir     string    `json:"dir"`
-	Path    string    `json:"path"` // absolute path of Dir
+	Path    string    `json:"path"` // absolute path of the mirror
 	Host    string    `json:"host,omitempty"`
 	Flags   []string  `json:"flags"`
 	Program string    `json:"program"`
@@ -61,7 +61,7 @@ type reportRow struct {
 }
 
 // verdictKept marks a row about a resource that restore --keep holds. It is no verdict of the
-// audit, which has a row of its own if the Source still has the resource.
+// audit: if the Source still has the resource, the report has a second row with the verdict.
 const verdictKept destination.Verdict = "kept"
 
 type reportTail struct {

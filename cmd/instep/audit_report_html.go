@@ -103,11 +103,11 @@ var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists the resource, but the mirror does not hold it; the next sync fetches it",
 	string(destination.VerdictExtra):        "the mirror holds the resource, but the Source no longer lists it; the next sync removes it",
-	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists, or may do so after a failure or instep restore; the next sync fetches it again",
+	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists, or may hold other bytes after a failure or instep restore; the next sync fetches the resource again",
 	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, or the resource changed during the audit",
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
 	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",
-	string(verdictKept):                     "restore --keep holds the resource in an earlier state, whatever the Source has; restore --release ends that",
+	string(verdictKept):                     "restore --keep holds the resource in an earlier state, whatever the Source has, until restore --release",
 	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224, which protect against accidents but not against forgery",
 	"unread":                                "counted as same without reading the file, because its size and time have not changed since it was stored (--quick)",
 }
@@ -126,7 +126,6 @@ func findingName(t reportTotal) string {
 	return "not compared"
 }
 
-// BytesRead returns how many bytes of the mirror the audit read.
 func (t reportTail) BytesRead() int64 { return t.total("bytes read") }
 
 func (t reportTail) total(name string) int64 {

@@ -63,18 +63,18 @@ type setConfig struct {
 	From          fromConfig    `yaml:"from"`
 }
 
-// ruleConfig describes the entries of the files whose path matches a glob.
 type ruleConfig struct {
 	Match      string       `yaml:"match"`
 	Type       string       `yaml:"type"`
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are the relations of the links that an entry copied from a mirror keeps.
+	// KeepLinks lists relations. When a mirror is published, links with these relations are
+	// copied, too, although they are about the original resource only.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig has the fields of scan.Link, to which it is converted.
+// linkConfig must have the fields of scan.Link, because it is converted to that type.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`
@@ -146,14 +146,14 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean into on, or a mapping of options into mapping. A mapping sets on
-// to true.
-func decodeSwitch(on *bool, n ast.Node, mapping any) error {
+// decodeSwitch decodes a boolean into enabled. It decodes a mapping into options, and then sets
+// enabled to true.
+func decodeSwitch(enabled *bool, n ast.Node, options any) error {
 	if n.Type() == ast.BoolType {
-		return yaml.NodeToValue(n, on)
+		return yaml.NodeToValue(n, enabled)
 	}
-	*on = true
-	return yaml.NodeToValue(n, mapping, yaml.Strict())
+	*enabled = true
+	return yaml.NodeToValue(n, options, yaml.Strict())
 }
 
 // duration is a time.Duration in a configuration file, written as parseDuration reads it.

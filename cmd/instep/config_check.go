@@ -81,7 +81,7 @@ func (c *configuration) check() (err error) {
 	return c.locate(site.Check())
 }
 
-// locate adds to an error about an option the place where the option was set: a line of the file,
+// locate adds to an error about an option where the option was set: a line of the file,
 // a flag or an environment variable.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
@@ -129,7 +129,7 @@ func (c *configuration) checkSet(i int) error {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
 	if s.LinkFiles && len(s.From.givenKeys()) > 0 {
-		return c.errorAt(setKey(i, "link_files"), errors.New("link files belong to the files of a directory, but the resources of this set are listed elsewhere (from)"))
+		return c.errorAt(setKey(i, "link_files"), errors.New("link files belong to the files of a directory, but the key \"from\" gives this set another list of resources"))
 	}
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
@@ -171,7 +171,7 @@ func (s *setConfig) checkLink(l *linkConfig) error {
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
 	case link.OfSet() && len(s.From.givenKeys()) > 0:
-		return fmt.Errorf("href %q: expected a URI; a path can lead only to a file, and the resources of this set are listed elsewhere (from)", l.Href)
+		return fmt.Errorf("href %q: expected a URI; a path can lead only to a file of a directory, but the key \"from\" gives this set another list of resources", l.Href)
 	}
 	return link.Check()
 }

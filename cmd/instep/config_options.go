@@ -13,7 +13,7 @@ import (
 // option is a value of the configuration: a key of the file, and usually also a flag and an
 // environment variable. If the key belongs to a set, the flag sets the value for all sets.
 type option struct {
-	key      string // the key in the file, without sets[N] if it is a key of a set
+	key      string // the key in the file; for a key of a set, without the prefix sets[N]
 	flag     string // the name of the flag; "" if there is no flag
 	usage    string
 	fallback string // a description of the default value
@@ -151,8 +151,8 @@ func originName(from string) string {
 }
 
 // configure merges the configuration file, if there is one, the environment and the flags of cmd.
-// If the file names no sets, the configuration has one set, which is named by set.
-func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
+// If the file names no sets, the configuration has one set, with the name setName.
+func configure(cmd *cobra.Command, file, setName string) (*configuration, error) {
 	c := &configuration{origins: map[string]string{}}
 	if file != "" {
 		f, err := readConfigFile(file)
@@ -165,7 +165,7 @@ func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 		}
 	}
 	if len(c.Sets) == 0 {
-		c.Sets = []setConfig{{Name: set}}
+		c.Sets = []setConfig{{Name: setName}}
 	}
 	for _, o := range options {
 		if o.flag == "" {

@@ -242,9 +242,8 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// Decisions are counted as one kind if they have the same level, the same rule, and the same
-	// text before the first quotation mark. The texts of errors always differ, so they do not
-	// count.
+	// Decisions are of the same kind if their level, their rule and their text before the first
+	// quotation mark are equal. The text is not compared for errors, whose texts always differ.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)

@@ -138,8 +138,8 @@ func authorizedOrigins(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnUnencrypted only warns about secrets that are sent unencrypted, because the user named the
-// origins.
+// warnUnencrypted only warns about secrets that are sent unencrypted: that is no error, because
+// the user chose the origins to which they are sent.
 func (a *app) warnUnencrypted(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
@@ -216,7 +216,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		all = append(all, fetch.Credential{Origin: origin, Header: h})
 	}
 	if asked && len(without) == len(origins) && len(without) > 0 {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%s has no login for %s", file, strings.Join(without, ", ")), Hint: "its lines are written: machine HOST login NAME password PASSWORD"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s has no login for %s", file, strings.Join(without, ", ")), Hint: "the file has lines of the form: machine HOST login NAME password PASSWORD"})
 	}
 	return all, nil
 }

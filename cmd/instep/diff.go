@@ -68,7 +68,7 @@ func (a *app) diffCommand() *cobra.Command {
 
 type differ struct {
 	a                               *app
-	from, to                        time.Time // the two moments; a zero time in the field to means the present
+	older, newer                    time.Time // the two compared moments; if newer is zero, the second moment is the present
 	same, created, updated, deleted int64
 	sets, unknown                   int   // number of compared sets, and of sets whose state at one of the moments is unknown
 	err                             error // error for the first set whose state is unknown
@@ -77,16 +77,16 @@ type differ struct {
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	d := &differ{a: a}
 	var err error
-	if d.from, err = a.parseMoment("from", f.from); err != nil {
+	if d.older, err = a.parseMoment("from", f.from); err != nil {
 		return err
 	}
-	if d.to, err = a.parseMoment("to", f.to); err != nil {
+	if d.newer, err = a.parseMoment("to", f.to); err != nil {
 		return err
 	}
 	switch {
 	case f.from == "":
 		return usagef("--from, the first of the two moments, is missing")
-	case f.to != "" && d.to.Before(d.from):
+	case f.to != "" && d.newer.Before(d.older):
 		return usagef("--to %s is before --from %s", f.to, f.from)
 	}
 	isMirror, err := mirror.IsMirror(what)
@@ -118,13 +118,13 @@ func (d *differ) compareMirror(ctx context.Context, dir string, f *diffFlags) (e
 	if err != nil {
 		return err
 	}
-	if !ok || d.from.Before(known) {
-		return &unknownPastError{dir, known, d.from}
+	if !ok || d.older.Before(known) {
+		return &unknownPastError{dir, known, d.older}
 	}
 	for _, set := range sets {
-		before := statesOf(m.AsOf(ctx, set, d.from))
-		after := statesOf(m.AsOf(ctx, set, d.to))
-		if d.to.IsZero() {
+		before := statesOf(m.AsOf(ctx, set, d.older))
+		after := statesOf(m.AsOf(ctx, set, d.newer))
+		if d.newer.IsZero() {
 			after = membersOf(m.Members(ctx, set))
 		}
 		if err := d.compare(ctx, set, before, after); err != nil {
@@ -199,7 +199,7 @@ func (d *differ) compareSource(ctx context.Context, uri string, f *diffFlags) er
 // compareSet returns nil if the state at one of the moments is unknown, so that the other sets
 // are still compared.
 func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.Set) error {
-	err := d.compare(ctx, set.URI, src.At(ctx, set, d.from), src.At(ctx, set, d.to))
+	err := d.compare(ctx, set.URI, src.At(ctx, set, d.older), src.At(ctx, set, d.newer))
 	if _, ok := errors.AsType[*harvest.UncoveredError](err); !ok && !harvest.OfSource(err) || ctx.Err() != nil {
 		return err
 	}

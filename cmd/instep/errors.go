@@ -128,13 +128,14 @@ func (a *app) tellRun(rec *runs.Record) {
 func runLine(rec *runs.Record) string {
 	status := "UNFINISHED (the run is still going on, or was killed)"
 	if rec.End != nil {
-		status = fmt.Sprintf("%s, exit code %d%s", words[rec.End.Status], rec.End.ExitCode, alike(rec))
+		status = fmt.Sprintf("%s, exit code %d%s", words[rec.End.Status], rec.End.ExitCode, countReplaced(rec))
 	}
 	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
 }
 
-// alike counts the idle runs whose records the record has replaced.
-func alike(rec *runs.Record) string {
+// countReplaced tells how many earlier idle runs have no record of their own, because the record
+// of a later idle run replaced theirs.
+func countReplaced(rec *runs.Record) string {
 	if rec.End == nil || rec.End.Alike == 0 {
 		return ""
 	}

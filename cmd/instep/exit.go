@@ -61,7 +61,6 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	return code, hint
 }
 
-// wrongPlace recognises the error that a state belongs to another publication.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -78,7 +77,6 @@ func wrongPlace(err error) (hint string, ok bool) {
 	return "name another state with --state DIR", true
 }
 
-// wrongState recognises the error that documents were published with another state.
 func wrongState(err error) (hint string, ok bool) {
 	var we *source.WrongStateError
 	if !errors.As(err, &we) {
@@ -87,7 +85,6 @@ func wrongState(err error) (hint string, ok bool) {
 	return takeOverHint(we.BaseURL), true
 }
 
-// tooManyGone recognises the error that more resources vanished than the guard allows.
 func tooManyGone(err error) (hint string, ok bool) {
 	var ge *scan.GuardError
 	if !errors.As(err, &ge) {
@@ -100,7 +97,7 @@ func tooManyGone(err error) (hint string, ok bool) {
 }
 
 func takeOverHint(baseURL string) string {
-	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: publish --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(baseURL))
+	return fmt.Sprintf("if the state is elsewhere: --state DIR; if the state is lost, or this directory is a copy: publish --adopt --base-url %s takes over what is published, and --move-to URL then moves it", shellLine(baseURL))
 }
 
 type cause struct {
@@ -135,12 +132,12 @@ var causes = []cause{
 	{exitGuard, wrongPlace},
 	{exitGuard, tooManyGone},
 	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
-	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
+	{exitGuard, ofType[*source.NotOursError]("move the file of the other program away, or publish to another directory with --out")},
 	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that do not belong to the publication must be moved away first")},
 	{exitGuard, wrongState},
 	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
-	{exitGuard, sentinel(errOtherBytes, "name a file with --to that does not exist, or move that file away")},
+	{exitGuard, sentinel(errOtherBytes, "name a file with --to that does not exist, or move the existing file away")},
 	{exitGuard, sentinel(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
 	{exitGuard, sentinel(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
 	{exitGuard, sentinel(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},
@@ -149,16 +146,16 @@ var causes = []cause{
 	{exitFailed, ofType[*harvest.UncoveredError]("the Source must offer a list or dump of that moment or earlier, and all changes since then; a Source that publishes archives (instep publish --archive) keeps offering them")},
 	{exitFailed, ofType[*unknownPastError]("give a later moment; instep sync --keep-versions sets how long earlier states are kept")},
 	{exitFailed, sentinel(mirror.ErrNoVersion, "instep history DIR lists the states that are kept; --at TIME chooses one")},
-	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the recorded runs; of runs in a row that found nothing new, only the last has a record, which counts the others")},
+	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the recorded runs; of successive runs that found nothing new, only the last is recorded")},
 	{exitUsage, sentinel(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
-	{exitGuard, ofType[*mirror.WrongSourceError]("give its own Source, or another directory; if the Source has moved there: " + movedSource)},
+	{exitGuard, ofType[*mirror.WrongSourceError]("give the Source of this mirror, or another directory; if the Source has moved to the given URL: " + movedSource)},
 	{exitTransfer, sentinel(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
 	{exitTime, sentinel(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
 	{exitTemporary, sentinel(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
-	{exitTemporary, unreachable},
+	{exitTemporary, unreachableDatabase},
 	{exitFailed, ofType[*publish.NothingError]("the messages above say why each resource could not be read")},
-	{exitFailed, sentinel(scan.ErrListing, "is the URL or file right that --from gives, or the key \"from\" in the configuration?")},
+	{exitFailed, sentinel(scan.ErrListing, "is the URL or file of --from right, or of the key \"from\" in the configuration?")},
 	{exitFailed, ofType[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, ofType[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
 	{exitFailed, ofType[*inputError]("is FILE spelled right? The name - means standard input")},
@@ -169,13 +166,11 @@ var causes = []cause{
 	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-// movedSource is the way to go on with a mirror after its Source has moved to another address.
-const movedSource = "first copy the files of the mirror, without .instep, into that directory, and add --adopt, so that they are not fetched again"
+// movedSource is a hint for users of a mirror whose Source has moved to another address.
+const movedSource = "first copy the files of the mirror, without .instep, into the other directory, and add --adopt, so that the files are not fetched again"
 
 const notAgain = "verified files that exist already are not fetched again"
 
-// refusedDocument recognises the error that a document cannot be converted. The error may contain
-// a hint.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -184,17 +179,14 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises the error that the database that lists the resources cannot be reached
-// at present.
-func unreachable(err error) (hint string, ok bool) {
+func unreachableDatabase(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError
 	return "is the database running, and are host and port right?",
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary recognises the error that a Source is unreachable at present, or blocks this
-// program.
+// temporary also recognises that a server blocks this program (403, 429), since a block may end.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

@@ -141,7 +141,6 @@ func openExisting(ctx context.Context, o mirror.Options) (*mirror.Mirror, error)
 	return m, err
 }
 
-// noMirror returns the error that there is no mirror in a directory.
 func noMirror(dir string) error {
 	return fmt.Errorf("%w: %w", mirror.ErrWrongStore, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist})
 }
@@ -181,7 +180,7 @@ func (l *lister) limitReached() bool {
 // listedRun is a run that changed the mirror, or that only repaired files of it.
 type listedRun struct {
 	mirror.Run
-	repaired int64 // missing or damaged files that got the bytes again that the history has
+	repaired int64 // number of missing or damaged files that the run restored from the history
 }
 
 func (l *lister) printRuns(changed iter.Seq2[mirror.Run, error], since time.Time) error {
@@ -384,10 +383,10 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast ends a run: it warns about sets of which the run replaced most resources, and removes
-// old states from the trash if the run succeeded. err is the error of the run; keepPast returns
-// it joined with its own error.
-func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
+// limitTrash ends a run: it warns about sets of which the run replaced most resources, and removes
+// old states from the trash if the run succeeded. err is the error of the run; limitTrash returns
+// err joined with its own error.
+func (a *app) limitTrash(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
 		return err

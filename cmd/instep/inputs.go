@@ -37,7 +37,7 @@ type fromConfig struct {
 
 	// The following fields are for a directory that is a mirror.
 	OriginalURIs bool     `yaml:"original_uris"` // list the resources under the URIs that they have at their origin
-	Also         []string `yaml:"also"`          // resources whose copies are in one of these doubts (due, unverified, held) are listed too
+	Also         []string `yaml:"also"`          // any of due, unverified and held; resources whose copies have this status are also listed
 	MirrorState  string   `yaml:"mirror_state"`  // the state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
@@ -92,11 +92,11 @@ func (f *fromConfig) check() (key string, err error) {
 	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0 || f.MaxDocument > 0):
 		return "", errors.New("expected sitemap, urls, source, oai or sql")
 	case f.Set != "" && f.Source == "" && f.OAI == "" && f.Mirror == "":
-		return "set", errors.New("a set requires a Source (source), a repository (oai), or a mirror as dir")
+		return "set", errors.New("the key \"set\" requires the key \"source\" or \"oai\", or a mirror as the directory to publish")
 	case f.Prefix != "" && f.OAI == "":
-		return "prefix", errors.New("a prefix requires a repository (oai)")
+		return "prefix", errors.New("the key \"prefix\" requires the key \"oai\", since only OAI-PMH repositories have metadata prefixes")
 	case f.WithFiles && f.OAI == "":
-		return "with_files", errors.New("the files of records require a repository (oai)")
+		return "with_files", errors.New("the key \"with_files\" requires the key \"oai\", since only OAI-PMH repositories have records")
 	}
 	if key, err := f.checkMirror(); err != nil {
 		return key, err

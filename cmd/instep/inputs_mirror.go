@@ -13,8 +13,8 @@ import (
 	"instep/mirror"
 )
 
-// recogniseMirror makes the directory to publish the input of each set that has no other input,
-// if the directory is a mirror.
+// recogniseMirror checks whether the directory to publish is a mirror. If so, the mirror lists the
+// resources of each set that has no other list.
 func (c *configuration) recogniseMirror() error {
 	if c.Dir == "" {
 		return nil

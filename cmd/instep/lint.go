@@ -128,7 +128,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 			return err
 		}
 	}
-	l.tellPrivate()
+	l.warnOfPrivate()
 	return l.end()
 }
 
@@ -218,10 +218,10 @@ type linter struct {
 	net    traffic
 
 	counts    [lint.Error + 1]int64 // the number of findings, by level
-	unchecked int64                 // the number of URIs in the present document that were not checked, without those in private
-	private   map[string]int64      // the number of URIs whose host has only private addresses, by the host:port of --allow-private
-	unreached bool                  // at least one document could not be reached, but may be reachable later
-	site      string                // the site of the last document if that is found by its well-known URI; else ""
+	unchecked int64                 // the number of unchecked URIs in the present document, apart from URIs at private addresses
+	private   map[string]int64      // the number of URIs at private addresses, by host:port as --allow-private expects it
+	unreached bool                  // whether at least one document could not be reached now, but perhaps can be later
+	site      string                // the site, if the last document is at the well-known URI of that site; else ""
 }
 
 func (l *linter) finding(f lint.Finding) {
@@ -229,8 +229,8 @@ func (l *linter) finding(f lint.Finding) {
 	l.lintReporter.finding(f)
 }
 
-// Unchecked warns that a URI in a document was not checked. For people it names only the first
-// few of each document, and counts those of a private address, unless -v is given.
+// Unchecked warns that a URI in a document was not checked. In text output without -v it warns of
+// only the first few URIs of each document, and only counts the URIs at private addresses.
 func (l *linter) Unchecked(uri string, err error) {
 	all := l.a.out.verbose || l.a.out.json
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowPrivate != "" && !all {
@@ -243,12 +243,11 @@ func (l *linter) Unchecked(uri string, err error) {
 	}
 }
 
-// tellPrivate warns once of all URIs of a private address.
-func (l *linter) tellPrivate() {
+func (l *linter) warnOfPrivate() {
 	for at, n := range sortedByName(l.private) {
 		l.a.out.warn(warningRecord{
 			Message: fmt.Sprintf("not checked: %s at %s, because this host has no public address", counted(n, "URI"), at),
-			Hint:    "to check them: --allow-private " + at + "; -v names all",
+			Hint:    "to check these URIs: --allow-private " + at + "; -v names all",
 		})
 	}
 }
@@ -271,7 +270,6 @@ func (l *linter) Document(d lint.Document) error {
 
 const wellKnown = ".well-known/resourcesync"
 
-// Note prints a remark about an input.
 func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
 
 // Found reports the URLs at which the program looked for the Source of a site. The Source was
@@ -302,7 +300,7 @@ func (l *linter) close() {
 	l.inputs.Close()
 }
 
-// exitCode is for a run that was not interrupted. The first condition that holds decides.
+// exitCode returns the exit code of a run that was not interrupted.
 func (l *linter) exitCode() int {
 	switch {
 	case l.inputs.Blocked, l.inputs.Checked == 0 && l.unreached:
@@ -364,7 +362,7 @@ func lookUp(id string) (lint.Rule, error) {
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }
 
-// similarRules lists the ids that begin with a text before the ids that contain it elsewhere.
+// similarRules returns the ids that contain part. The ids that begin with part come first.
 func similarRules(part string) []string {
 	var begin, within []string
 	for _, r := range lint.Rules() {

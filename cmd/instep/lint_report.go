@@ -14,7 +14,7 @@ type lintReporter interface {
 	Document(d lint.Document) error
 	failed(uri string, err error, hint string)
 	end(s summary, line string) error
-	close() // also called if end was not called
+	close() // called once for each report, even if the run failed before end was called
 }
 
 func (a *app) newLintReporter(format string) lintReporter {
@@ -28,7 +28,6 @@ func (a *app) newLintReporter(format string) lintReporter {
 	return &textReport{messageReport: base}
 }
 
-// messageReport has the parts that the formats have in common.
 type messageReport struct{ out *output }
 
 func (r messageReport) failed(uri string, err error, hint string) { r.out.printError(uri, err, hint) }

@@ -249,8 +249,8 @@ func TestLintTellsThatADocumentIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, _ := lintNow(t.Context(), "list.xml")
-	if code != exitDifferences || !strings.HasPrefix(stdout, "list.xml: resourcelist, 1 entry, not read to its end\n") {
-		t.Errorf("exit code %d, want %d and that the list was not read to its end\n%s", code, exitDifferences, stdout)
+	if code != exitDifferences || !strings.HasPrefix(stdout, "list.xml: resourcelist, 1 entry, not read completely\n") {
+		t.Errorf("exit code %d, want %d and that the list was not read completely\n%s", code, exitDifferences, stdout)
 	}
 }
 

@@ -32,7 +32,7 @@ type ruleFindings struct {
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // findings of quirk rules with the same places and messages; only their advice is shown
+	also  []*ruleFindings // findings of quirk rules at the same places as these findings, with the same messages; only their advice is shown
 }
 
 func (r *textReport) Begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -76,8 +76,8 @@ func (r *textReport) Document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges the findings of a quirk rule into the findings of another rule with the same
-// places and messages, which then also show the advice about the quirk.
+// foldQuirks merges the findings of a quirk rule into those of another rule, if places and messages
+// are the same. The findings of the other rule then also show the advice about the quirk.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -112,7 +112,7 @@ func describe(d lint.Document) string {
 	case kind == "" && d.Profile == lint.ProfileORE:
 		return "leads to Resource Maps"
 	case kind == "" && !d.Complete:
-		return "not read to its end"
+		return "not read completely"
 	case kind == "" && d.Capability == "":
 		kind = "no capability"
 	case kind == "":
@@ -123,7 +123,7 @@ func describe(d lint.Document) string {
 	case d.Head:
 		text += " at its beginning; the rest of the document and the listed resources were not checked"
 	case !d.Complete:
-		text += ", not read to its end"
+		text += ", not read completely"
 	case d.Requested < d.Existing:
 		text += fmt.Sprintf(", %d of them requested (--all: every one)", d.Requested)
 	}

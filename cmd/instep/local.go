@@ -63,7 +63,7 @@ func localName(source string) (name string, ok bool) {
 	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
 		u, err := url.Parse(source)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
-			return rest, true // an invalid file URI becomes a name that no file has, and the later error quotes it
+			return rest, true // no file has this name, so opening it fails with an error that quotes the invalid URI
 		}
 		return filepath.FromSlash(u.Path), true
 	}

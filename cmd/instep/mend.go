@@ -47,8 +47,8 @@ func (s *syncer) mend(err error) error {
 	return &hintedError{err, hint}
 }
 
-// mendMoved adds a hint to the error that the Source of an existing mirror leads to another origin:
-// the way to go on at the new address without fetching everything again.
+// mendMoved adds a hint to the error that the Source of an existing mirror leads to another origin.
+// The hint says how to mirror the new address without fetching everything again.
 func mendMoved(ctx context.Context, m *mirror.Mirror, err error) error {
 	de, ok := errors.AsType[*discover.Error](err)
 	if bound, read := m.Bound(ctx); !ok || !bound || read != nil {
@@ -57,10 +57,10 @@ func mendMoved(ctx context.Context, m *mirror.Mirror, err error) error {
 	if _, failed := requestSentence(de); failed {
 		return err
 	}
-	if _, foreign := leadsAway(de); foreign == nil {
+	if _, foreign := foreignAttempt(de); foreign == nil {
 		return err
 	}
-	return &hintedError{err, "if the Source of this mirror has moved there, give that URL and another directory: " + movedSource}
+	return &hintedError{err, "if the Source of this mirror has moved to that URL, give the URL and another directory: " + movedSource}
 }
 
 func (s *syncer) adoptCommand(state string) string {

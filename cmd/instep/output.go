@@ -122,7 +122,7 @@ func (o *output) write(v any) {
 	enc := json.NewEncoder(&o.text)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // not possible: records contain only strings, numbers and booleans
+		panic(err) // never happens, since records contain only strings, numbers and booleans
 	}
 	o.pending.Write(escapeSteering(o.text.Bytes()))
 	switch {
@@ -238,7 +238,7 @@ func (o *output) warn(r warningRecord) {
 // maxSaid is the number of earlier warnings with which a new warning is compared.
 const maxSaid = 16
 
-// withoutKnownReason replaces the end of a warning by "(see above)", if it is a colon and the
+// withoutKnownReason replaces the end of a warning by "(see above)", if the end is a colon and the
 // text of an earlier warning.
 func (o *output) withoutKnownReason(text string) string {
 	o.mu.Lock()

@@ -42,8 +42,8 @@ func tell(err error) sentence {
 	return sentence{text: err.Error()}
 }
 
-// tell returns the sentence for an error as a message has it. Passwords are hidden before the text is
-// cut, since a part of one would not be recognised.
+// tell returns the sentence to print for an error. It hides passwords before it shortens the text,
+// since a shortened password would not be recognised.
 func (o *output) tell(err error) sentence {
 	told := tell(err)
 	return sentence{brief(o.redact(told.text)), o.redact(told.hint)}
@@ -57,7 +57,7 @@ func sourceSentence(err error) (sentence, bool) {
 	if told, ok := requestSentence(de); ok {
 		return told, true
 	}
-	if a, foreign := leadsAway(de); foreign != nil {
+	if a, foreign := foreignAttempt(de); foreign != nil {
 		return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "give that URL, or follow the link with --allow-origin " + foreign.Origin}, true
 	}
 	if broken := de.Broken(); broken != "" {
@@ -69,7 +69,7 @@ func sourceSentence(err error) (sentence, bool) {
 	return sentence{de.Summary(), "if the site has a Source Description or Capability List elsewhere, give the URL of that document"}, true
 }
 
-// requestSentence recognises that no Source was found because a request failed.
+// requestSentence recognises that the search for a Source failed because of a failed request.
 func requestSentence(de *discover.Error) (sentence, bool) {
 	culprits := []discover.Attempt{de.Tried[len(de.Tried)-1]}
 	if i := slices.IndexFunc(de.Tried, func(a discover.Attempt) bool { return a.Way == discover.WayDocument }); i >= 0 {
@@ -87,8 +87,7 @@ func requestSentence(de *discover.Error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// leadsAway returns the first attempt that led to another origin; nil if there is none.
-func leadsAway(de *discover.Error) (a discover.Attempt, foreign *discover.ForeignError) {
+func foreignAttempt(de *discover.Error) (a discover.Attempt, foreign *discover.ForeignError) {
 	for _, a := range de.Tried {
 		if foreign, ok := errors.AsType[*discover.ForeignError](a.Err); ok {
 			return a, foreign
@@ -103,7 +102,7 @@ func passwordSentence(err error) (sentence, bool) {
 	if err == nil || !strings.Contains(err.Error(), "the URI has a user name or password") {
 		return sentence{}, false
 	}
-	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave it out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
+	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave name and password out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
 func fetchSentence(err error) (sentence, bool) {
@@ -146,7 +145,6 @@ func fetchSentence(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// unansweredSentence recognises a request to which no HTTP response came.
 func unansweredSentence(host string, fe *fetch.Error) (sentence, bool) {
 	dns, unknown := errors.AsType[*net.DNSError](fe.Err)
 	record, _ := errors.AsType[tls.RecordHeaderError](fe.Err)
@@ -222,7 +220,6 @@ func databaseSentence(err error) (sentence, bool) {
 	}, true
 }
 
-// listenSentence recognises an address at which no server can listen.
 func listenSentence(err error) (sentence, bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "listen" || !strings.HasPrefix(op.Net, "tcp") {
@@ -251,7 +248,7 @@ func diskSentence(err error) (sentence, bool) {
 		return sentence{}, false // the error already has a clear text
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
-	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // os.OpenRoot returns an error of its own with this text
+	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // compared as text, because os.OpenRoot returns another error with the text of ENOTDIR
 		return sentence{fileIn(path) + " is a file, expected a directory", "is the path spelled right?"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
@@ -265,7 +262,7 @@ func diskSentence(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// fileIn returns the part of a path that is a file; path if there is none.
+// fileIn returns path or its nearest parent that is a file, not a directory; path if there is none.
 func fileIn(path string) string {
 	for p := path; ; p = filepath.Dir(p) {
 		if info, err := os.Stat(p); err == nil && !info.IsDir() {

@@ -329,7 +329,6 @@ func shortenName(name string, columns int) string {
 
 func humanSize(n int64) string { return webpage.Size(n) }
 
-// rateMeter computes the average rate over rateWindow.
 type rateMeter struct{ samples []sample }
 
 type sample struct {

@@ -161,8 +161,8 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return c.withPlaceHint(cmd.Context(), withMoveHint(err, cmd, args), a.now)
 }
 
-// withPlaceHint adds to the error about documents of another state that the directory was
-// published without the given directories for documents and state, if that is so.
+// withPlaceHint adds a hint to the error that documents were published with another state, if the
+// cause may be that this run has --out or --state and the last publication did not.
 func (c *configuration) withPlaceHint(ctx context.Context, err error, now func() time.Time) error {
 	we, ok := errors.AsType[*source.WrongStateError](err)
 	if !ok || c.Dir == "" || c.Out == "" && c.State == "" {
@@ -184,7 +184,7 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 	for _, key := range []string{"out", "state"} {
 		if from := c.origins[key]; strings.HasPrefix(from, fromFile) {
 			given = append(given, fmt.Sprintf("%q", key))
-			file = " of " + shellLine(c.file.name)
+			file = " in " + shellLine(c.file.name)
 		} else if from != "" {
 			given = append(given, originName(from))
 		}
@@ -193,12 +193,12 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 	if len(given) == 1 {
 		leave = given[0]
 	}
-	return &hintedError{err, fmt.Sprintf("%s was published without %s; to continue with that publication, leave %s out%s",
+	return &hintedError{err, fmt.Sprintf("%s was published without %s; to continue with that publication, omit %s%s",
 		shellLine(c.Dir), strings.Join(given, " and "), leave, file)}
 }
 
-// withMoveHint adds the command with --move-to to the error that the last publication had another
-// base URL.
+// withMoveHint adds the command with --move-to as a hint to the error that the last publication
+// had another base URL.
 func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -242,8 +242,8 @@ func (c *configuration) completeBaseURL(cmd *cobra.Command, now func() time.Time
 	return usagef("--base-url is missing: the URL at which %s is served (see %s --help)", cmp.Or(c.Dir, c.Out), cmd.CommandPath())
 }
 
-// needsDir returns an error if a required directory is missing: the one with the files of a set,
-// or the one for the documents.
+// needsDir returns an error if a required directory is missing: the directory with the files of a
+// set, or the directory for the documents.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
 	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.givenKeys()) == 0 })
 	switch {

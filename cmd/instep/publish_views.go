@@ -70,6 +70,6 @@ func (a *app) packDocuments(ctx context.Context, s *publish.Session, site *publi
 		return fmt.Errorf("read the size of the package of documents: %w", err)
 	}
 	a.out.record(&statusRecord{Path: file, Bytes: num(info.Size())})
-	a.out.say("The documents are packed in %s (%s): unpack it on the web server, in the directory of %s", file, humanSize(info.Size()), site.BaseURL)
+	a.out.say("The documents are packed in %s (%s): unpack this file on the web server, in the directory of %s", file, humanSize(info.Size()), site.BaseURL)
 	return nil
 }

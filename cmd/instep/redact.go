@@ -28,7 +28,6 @@ func redactor(args []string) *strings.Replacer {
 // for an e-mail address or the name of a file.
 var login = regexp.MustCompile(`^(?:[^:/@\s]+:\S*[^/[\s]@[\w\pL.:[\]-]+|[^:/@\s]{16,}@[\w\pL-]+\.[\w\pL.:-]+)(?:[/?#]|$)`)
 
-// loginIn returns the user name and password in an argument; "" if there is none.
 func loginIn(arg string) string {
 	if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
 		arg = value
@@ -40,7 +39,7 @@ func loginIn(arg string) string {
 			return ""
 		}
 	}
-	if _, err := url.Parse("http://" + rest); err == nil { // else a password may contain any character
+	if _, err := url.Parse("http://" + rest); err == nil { // if the URL is invalid, the slash may be part of a password
 		rest, _, _ = strings.Cut(rest, "/")
 	}
 	return rest[:max(0, strings.LastIndexByte(rest, '@'))]

@@ -41,8 +41,8 @@ func (a *app) reportCommand() *cobra.Command {
 	return cmd
 }
 
-// detailed is the number of newest runs that an HTML report shows in detail.
-const detailed = 10
+// maxDetailed is the number of newest runs that an HTML report shows in detail.
+const maxDetailed = 10
 
 func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	if err := a.chooseFormat("report", f.format); err != nil {
@@ -100,7 +100,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 		return []*runs.Record{rec}, err
 	}
 	var details []*runs.Record
-	for i := range all[:min(len(all), detailed)] {
+	for i := range all[:min(len(all), maxDetailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
 			continue // another run has removed the record in the meantime
@@ -113,8 +113,8 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText lists all runs, and shows the first run of details in full. If the list of all runs
-// is empty, it shows only this run.
+// reportText lists all runs, and shows the run details[0] in full. If all is empty, it shows only
+// details[0].
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	shown := all
 	if len(all) == 0 && len(details) > 0 {

@@ -26,7 +26,7 @@ type runView struct {
 func viewOf(rec *runs.Record) runView {
 	v := runView{Record: rec, Line: shellLine(commandOf(rec, rec.Options...)...), Status: "UNFINISHED", Tone: "warn"}
 	if rec.End != nil {
-		v.Status, v.Tone, v.Counts = words[rec.End.Status], statusClass(rec.End.Status), countsForPeople(rec.End.Counts)+alike(rec)
+		v.Status, v.Tone, v.Counts = words[rec.End.Status], statusClass(rec.End.Status), countsForPeople(rec.End.Counts)+countReplaced(rec)
 	}
 	for _, r := range rec.Rows {
 		switch r.Kind {
@@ -40,8 +40,8 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page about all runs, with details of some. If the list of all runs is
-// empty, the page is only about the run in details.
+// writeRunsPage writes a page about all runs, with the details of some runs. If all is empty, the
+// page is about details[0] only.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string

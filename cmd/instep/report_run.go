@@ -22,7 +22,7 @@ type runLog struct {
 
 // newRun writes nothing. The record of the run begins when start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // with --watch, this is still the summary of the previous run
+	a.out.last = summary{} // with --watch, the output still has the summary of the previous run
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,

@@ -121,7 +121,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 		return a.restoreTo(ctx, m, &states[0], f.to)
 	}
 	if states[0].SetURI == mirror.KeptSet && !f.keep {
-		return fmt.Errorf("%s: %w of a set of the Source; give --keep to keep the earlier one again, or --to FILE", name[0], mirror.ErrNoVersion)
+		return fmt.Errorf("%s: %w, apart from one that restore --keep held: give --keep to hold that state again, or --to FILE to write it to a file", name[0], mirror.ErrNoVersion)
 	}
 	return a.revert(ctx, m, stepsTo(states, f.keep), how)
 }
@@ -133,7 +133,8 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// stepsTo yields the steps that restore states. Only keep changes anything for a present state.
+// stepsTo yields the steps that restore states. It skips present states unless keep is set, since
+// they need no restoring.
 func stepsTo(states []mirror.Version, keep bool) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
@@ -174,13 +175,12 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	return nil
 }
 
-// errOtherBytes means that a file exists already and would be replaced by other bytes.
 var errOtherBytes = errors.New("the file exists and has other bytes, so it is not overwritten")
 
 // writeCopy writes bytes to a new file. A file that has these bytes already stays as it is.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-		return expectBytes(file, open)
+		return expectSameBytes(file, open)
 	}
 	return writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := open()
@@ -193,8 +193,7 @@ func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, err
 	})
 }
 
-// expectBytes returns errOtherBytes if a file has other bytes than the opened ones.
-func expectBytes(file string, open func() (io.ReadCloser, error)) error {
+func expectSameBytes(file string, open func() (io.ReadCloser, error)) error {
 	there, err := hashOf(func() (io.ReadCloser, error) { return os.Open(file) })
 	if err != nil {
 		return err
@@ -228,7 +227,7 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
-	again, released                   int64 // the numbers of resources that undo keeps again in an earlier state, and that it keeps no longer
+	again, released                   int64 // number of resources for which undo renewed restore --keep, and for which undo ended it
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {
@@ -311,7 +310,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 			a.out.say("The next sync brings back the Source's state; restore --keep keeps an earlier one.")
 		}
 		if !how.keep && r.again > 0 {
-			a.out.say("%s kept again, as by restore --keep; restore --release ends that", counted(r.again, "resource"))
+			a.out.say("%s kept again, as by restore --keep, until restore --release", counted(r.again, "resource"))
 		}
 	}
 	r.end(status, fmt.Sprintf("Status: %s (created=%d, updated=%d, deleted=%d, left alone=%d)%s", words[status], r.created, r.updated, r.deleted, r.failed, after))

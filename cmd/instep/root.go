@@ -126,7 +126,7 @@ func (a *app) rootCommand() *cobra.Command {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
 			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flags are unknown too
 		}
-		return unknownFlag(cmd, err)
+		return flagError(cmd, err)
 	})
 	root.AddCommand(
 		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
@@ -144,9 +144,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("there is no command %q%s (see instep --help)", args[0], didYouMean(cmd, args[0], ""))
 }
 
-// unknownFlag returns the error err of parsing the flags of a command in plain words. If a flag is
+// flagError translates an error of parsing the flags of a command into plain words. If a flag is
 // unknown, the error suggests a similar name.
-func unknownFlag(cmd *cobra.Command, err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongValue(wrong)
 	}
@@ -164,7 +164,6 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	return usagef("%s%s (see %s --help)", text, like, cmd.CommandPath())
 }
 
-// suggestion returns a command that didYouMean can suggest.
 func suggestion(name string, hidden bool) *cobra.Command {
 	return &cobra.Command{Use: name, Hidden: hidden, Run: func(*cobra.Command, []string) {}}
 }
@@ -259,8 +258,8 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// rootCause returns the signal that interrupted a run, because err is then only a consequence of
-// the signal.
+// rootCause returns err or, if a signal interrupted the run, the signal: then err is only a
+// consequence of the signal.
 func rootCause(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

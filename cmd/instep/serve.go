@@ -181,7 +181,7 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) e
 	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.warnOfServer))
 }
 
-// serveHandler returns nil when ctx is done. It returns an error if the server fails before.
+// serveHandler returns nil when ctx is done, and an error if the server fails earlier.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := source.NewServer(h)
 	done := make(chan error, 1)

@@ -74,8 +74,8 @@ func openSite(dirs []string) (*site, error) {
 	return s, nil
 }
 
-// isPublished reports whether one of the directories has the documents of a Source, of which
-// another program may be the publisher.
+// isPublished reports whether one of the directories has the documents of a Source, published by
+// this or another program.
 func (s *site) isPublished() bool {
 	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
 		_, err := fs.Stat(dir, wellKnown)
@@ -187,7 +187,7 @@ func openConfigured(ctx context.Context, c *configuration, onDemand bool, now fu
 func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
 	base := c.BaseURL // normalised by c.check
 	if s.base != "" && s.base != base {
-		return c.errorAt("base_url", fmt.Errorf("the directories are published for %s", s.base))
+		return c.errorAt("base_url", fmt.Errorf("the directories are published for another base URL, %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
 	s.representations = c.representations
@@ -249,8 +249,8 @@ func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	return rules
 }
 
-// representations returns the files that rules link as representations of the resource whose
-// generic URI has the given path.
+// representations returns the files that rules link to a resource as its representations. path is
+// the path of the resource's generic URI.
 func (c *configuration) representations(path string) (all []string) {
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -334,11 +334,11 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	return h
 }
 
-// withVersions answers requests for TimeGates and TimeMaps. It also adds headers to the responses
-// of the handler files for resources that have versions.
-func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
+// withVersions answers requests for TimeGates and TimeMaps, and passes other requests to
+// fileHandler. It adds headers to responses about resources that have versions.
+func (s *site) withVersions(fileHandler http.Handler, now func() time.Time, report func(error)) http.Handler {
 	h := &versions.Handler{
-		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,
+		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: fileHandler, Report: report,
 	}
 	paced := source.Paced(h, now)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,7 +40,7 @@ type settings struct {
 	origin        string // the origin of SOURCE; "" if SOURCE is a file
 	kept          mirror.Settings
 	recorded      bool      // whether settings were stored with the mirror before this run; earlier versions of instep stored none
-	previousStart time.Time // start of the previous sync, or the present; only set if recorded is false
+	previousStart time.Time // start of the previous sync, or the present if none is recorded; not set if recorded is true
 }
 
 // listValue is the value of a flag that can be given several times.
@@ -49,8 +49,8 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings gives the flags that are not on the command line their values stored with the
-// mirror m, which was opened with o. It warns about stored values that it does not use.
+// useSettings sets each flag that is not on the command line to its value stored with the mirror.
+// It warns about stored values that it does not use. o has the options with which m was opened.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *settings) applyStored(name string) error {
 	return nil
 }
 
-// useFiles uses stored names of files only if the Source has the same origin as before, and no
-// other user can have stored the names.
+// useFiles uses stored names of files only if the Source has the same origin as before, and only
+// the current user can write the mirror's state. Else others could choose whom a run trusts.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -140,7 +140,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 		reason = "another user can write the mirror's state, and may have named the files"
 	}
 	if reason != "" {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("the files that the mirror's settings name (--%s) are not used: %s", strings.Join(files, ", --"), reason), Hint: "give these flags again"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("the files named by the mirror's settings (--%s) are not used: %s", strings.Join(files, ", --"), reason), Hint: "give these flags again"})
 		return nil
 	}
 	for _, name := range files {
@@ -252,9 +252,9 @@ func (s *settings) store(ctx context.Context, m *mirror.Mirror) error {
 }
 
 // keepRetention is for a mirror without stored settings, made by an earlier version of instep. It
-// stores a --keep-versions above the default. If the flag is not given and the mirror has older
-// states than the default allows, an earlier run had such a flag. Then all states are kept until
-// the user decides.
+// stores a --keep-versions above the default. Without the flag it checks whether the mirror has
+// older states than the default allows. If so, an earlier run had the flag, and all states are kept
+// until the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil

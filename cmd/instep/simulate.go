@@ -170,7 +170,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	return append(faults, quirks...), nil // faults first: they change values, and quirks change the form of values
+	return append(faults, quirks...), nil // faults before quirks, since faults change values, and quirks change the form of values
 }
 
 // Limits of --every and --speed.

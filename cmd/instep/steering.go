@@ -49,8 +49,8 @@ func printable(s string) string {
 
 var encodedRunes = regexp.MustCompile(`(%[89A-Fa-f][0-9A-Fa-f])+`)
 
-// readableURI is printable for a URI, and also decodes what is not ASCII, as RFC 3987 §3.2 does.
-// Other characters, such as %20 and %2F, stay encoded, so that different URIs look different.
+// readableURI decodes the characters of a URI that are not ASCII (RFC 3987 §3.2), and applies
+// printable. ASCII characters such as %20 stay encoded, so that different URIs look different.
 func readableURI(uri string) string {
 	return printable(encodedRunes.ReplaceAllStringFunc(uri, func(encoded string) string {
 		if text, err := url.PathUnescape(encoded); err == nil && utf8.ValidString(text) {

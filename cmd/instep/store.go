@@ -50,8 +50,8 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *
 	return err
 }
 
-// tellFound is for a file of the user that was moved to the trash, because a resource of the
-// Source is stored at its path.
+// tellFound warns that a file of the user was moved to the trash, because a resource of the Source
+// is now stored at the path of the file.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
@@ -62,8 +62,8 @@ func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
-// reportStrangers lists the files in the directory of a mirror that belong to no resource, apart
-// from the documents if the mirror is published.
+// reportStrangers lists the files in the directory of a mirror that belong to no resource. If the
+// mirror is published, its documents are not listed.
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string) error {
 	n := 0
 	_, unpublished := source.ReadPublicationInfo(os.DirFS(dir))

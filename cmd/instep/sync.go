@@ -131,7 +131,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil { // checked again, with the flag values stored with the mirror
+	if err := s.check(); err != nil { // the second check, which includes the flag values stored with the mirror
 		return err
 	}
 	if err := s.checkMoment(ctx); err != nil {
@@ -309,7 +309,7 @@ func (s *syncer) explainTotals(t *totals) {
 // the run is not 0.
 func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 	for origin, n := range sortedByName(t.Origins) {
-		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
+		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch these resources: --allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
 		all = append(all, warningRecord{
@@ -317,7 +317,7 @@ func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
-	return append(all, s.distrusted(t)...)
+	return append(all, s.trustWarnings(t)...)
 }
 
 func leftAlone(n int64, reason string) string {
@@ -337,11 +337,11 @@ func (s *syncer) approvalCommand(hash string) string {
 }
 
 var skipHints = map[destination.Skip]string{
-	destination.SkipOrigin:   "to fetch some of them add --allow-origin, to leave out the others add --exclude",
-	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict fetches them as they are",
+	destination.SkipOrigin:   "to fetch some of these resources add --allow-origin; to leave out the others add --exclude",
+	destination.SkipWeak:     "the Source must publish the sha-256 of these resources; a sync without --strict fetches them unproved",
 	destination.SkipRecord:   "the first of these records are named above; the next run requests them again, and --exclude leaves out their resources",
 	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides whether it exists",
-	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
+	destination.SkipStale:    "the next Resource List of the Source brings these resources up to date; --accept-rollback accepts everything that the present list says",
 }
 
 var words = map[string]string{

@@ -86,7 +86,7 @@ func (s *syncer) check() (err error) {
 }
 
 // keptVersions reports whether --versions is stored with the mirror, and not given on the command
-// line. Then --at is refused later, with a clearer message.
+// line. Then checkMoment refuses --at later, with a clearer message.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
@@ -178,7 +178,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	defer plan.Close()
 	pulse = plan.Pulse()
 	if f.dryRun {
-		if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil { // refuses another Source; a read-only mirror records nothing
+		if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil { // Bind returns an error if the mirror is of another Source; in a dry run it writes nothing
 			return pulse, err
 		}
 		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), s.showPlan(ctx, m, plan))
@@ -219,12 +219,12 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return nil, err
 	}
 	s.stale = map[string]int64{}
-	bringer, done, err := s.bringer(ctx, d, m)
-	defer done()
+	bringer, closeStore, err := s.bringer(ctx, d, m)
+	defer closeStore()
 	if err == nil && bringer != nil {
-		bringer.Stop = s.stopVersions(d)
+		bringer.Stop = s.limitVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // bringer.After, below, fetches versions without this limit, because no later run could fetch them
+		bringer.Stop = nil // no limit for bringer.After, because no later run could fetch the versions that it skips
 	}
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err := s.countSame(ctx, m, plan, rep); err != nil {
 		return rep, err
 	}
-	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
+	err = s.a.limitTrash(ctx, m, rep, s.mend(err), s.dir, s.keep)
 	if err == nil {
 		err = m.TrimLog(ctx, s.keepLog)
 	}
@@ -255,8 +255,8 @@ func versionFailed(f missed.Failure) error {
 }
 
 // bringer returns the Bringer that fetches the versions that resources had between two runs, or
-// nil without --versions. done closes the store of versions.
-func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
+// nil without --versions.
+func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, closeStore func(), err error) {
 	if d.Passed == nil {
 		return nil, func() {}, nil
 	}
@@ -268,9 +268,10 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
 }
 
-// stopVersions returns a function that is called with the length of each version before it is
-// fetched. It fails at --max-transfer or --max-time, and subtracts the length from d.MaxTransfer.
-func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
+// limitVersions returns a function to call with the length of each version before the version is
+// fetched. The function subtracts the length from d.MaxTransfer. It returns an error once
+// --max-transfer or --max-time is reached.
+func (s *syncer) limitVersions(d *destination.Destination) func(int64) error {
 	begun := int64(0)
 	return func(n int64) error {
 		switch {
@@ -298,8 +299,8 @@ func (s *syncer) countStale(e destination.Event) {
 	}
 }
 
-// countSame counts the unchanged resources of sets of which the run read only changes: all
-// resources that the mirror holds, except those that were fetched or failed.
+// countSame counts the unchanged resources of each set of which the run read only changes: the
+// resources that the mirror holds, without those that were fetched or failed.
 func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
 	for i, set := range rep.Sets {
 		if plan.Sets[i].Mode != destination.Incremental {
@@ -313,8 +314,6 @@ func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destinat
 	return nil
 }
 
-// unchangedCount returns the number of resources of a set that the mirror holds, without the
-// given number of changed ones.
 func unchangedCount(ctx context.Context, m *mirror.Mirror, set string, changed int64) (int64, error) {
 	held, err := m.Count(context.WithoutCancel(ctx), set)
 	return max(held-changed, 0), err

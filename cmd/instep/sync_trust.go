@@ -26,8 +26,9 @@ func registerAcceptGap(cmd *cobra.Command, acceptGap *bool) {
 	cmd.Flags().BoolVar(acceptGap, "accept-gap", false, "accept the state of a Resource List, if the changes after it are unknown")
 }
 
-// distrusted returns the part of leftOpen that is about the trust in the Source.
-func (s *syncer) distrusted(t *totals) (all []warningRecord) {
+// trustWarnings warns if the Source shows an older state than before, no longer offers a set, does
+// not list all its changes, or has stopped changing.
+func (s *syncer) trustWarnings(t *totals) (all []warningRecord) {
 	for _, n := range t.RolledBack {
 		all = append(all, warningRecord{
 			Set:     n.Set,
@@ -41,7 +42,7 @@ func (s *syncer) distrusted(t *totals) (all []warningRecord) {
 		}
 		hint := fmt.Sprintf("if the set is gone for good: %s, then sync again", s.approvalCommand(o.Hash))
 		if len(s.f.allowOrigin) == 0 {
-			hint += "; if it has moved to another host, allow that host with --allow-origin"
+			hint += "; if the set has moved to another host, allow that host with --allow-origin"
 		}
 		all = append(all, warningRecord{
 			Set: o.Set, Hint: hint,

@@ -45,12 +45,12 @@ type follower struct {
 	all         totals // totals of all runs
 	begin       time.Time
 	ended       error  // error that ended the last run; nil if the run was complete
-	interrupted bool   // set if the last run was interrupted
+	interrupted bool   // whether the last run was interrupted
 	last        totals // totals of the last complete run
 
 	mu       sync.Mutex      // guards notes, fresh and lastText
 	notes    map[string]bool // texts of the notes of the previous run
-	fresh    map[string]bool // texts of the notes of this run, printed or not
+	fresh    map[string]bool // texts of all notes of this run, including notes that were not printed
 	lastText string          // text of the state or error that was printed last
 }
 
@@ -72,8 +72,8 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	return nil
 }
 
-// round treats a mirror that another process has locked like a Source without changes, except in
-// the first round.
+// round returns no error if another process has locked the mirror, so that the next round tries
+// again. Only the first round returns that error.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
@@ -147,7 +147,7 @@ func (f *follower) reportRound(_ context.Context, rep *destination.Report, err e
 	f.last.Failures = nil
 }
 
-// tellOnce does nothing if state is the text that was printed last.
+// tellOnce calls tell unless state is equal to the state of the last call.
 func (f *follower) tellOnce(state string, tell func()) {
 	if state != f.lastText {
 		f.lastText = state

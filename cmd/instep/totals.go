@@ -9,7 +9,6 @@ import (
 	"instep/transfer"
 )
 
-// totals are the counts of a run of sync, with the methods that format them.
 type totals struct{ runs.Totals }
 
 func withheldMessage(w *runs.Withheld, limit string) string {

@@ -77,15 +77,15 @@ func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.R
 	return nil
 }
 
-// findRun returns the last run for the number 0.
-func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirror.Run, error) {
+// findRun returns the run with the given number, or the last run if the number is 0.
+func findRun(ctx context.Context, m *mirror.Mirror, number int64, dir string) (mirror.Run, error) {
 	for r, err := range m.Runs(ctx) {
-		if err != nil || run == 0 || r.ID == run {
+		if err != nil || number == 0 || r.ID == number {
 			return r, err
 		}
 	}
-	if run == 0 {
+	if number == 0 {
 		return mirror.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return mirror.Run{}, usagef("%s has no run %d that changed a resource, and a repair cannot be undone; instep history %s --runs lists the runs", dir, run, shellLine(dir))
+	return mirror.Run{}, usagef("%s has no run %d that changed a resource, and a repair cannot be undone; instep history %s --runs lists the runs", dir, number, shellLine(dir))
 }

@@ -73,7 +73,7 @@ var ErrNotFeed = errors.New("not a feed")
 // wraps ErrNotFeed, ErrTooLarge, an XML syntax error, or the error of src or handle.
 // Entries before the error have been handled.
 func Read(src io.Reader, handle func(*Entry) error) (Header, error) {
-	m := &meter{r: src, left: maxEntry}
+	m := &meter{r: src, remaining: maxEntry}
 	r := &reader{d: xml.NewDecoder(m), m: m, handle: handle}
 	err := r.read()
 	if m.err != nil {
@@ -85,25 +85,24 @@ func Read(src io.Reader, handle func(*Entry) error) (Header, error) {
 	return r.h, nil
 }
 
-// meter is a reader that limits the number of bytes of one entry. The caller sets left
-// at the beginning of each entry. The meter keeps the first error of the underlying
-// reader.
+// meter is a reader that limits the number of bytes of one entry. The caller resets the
+// limit at the beginning of each entry.
 type meter struct {
-	r    io.Reader
-	left int64
-	err  error
+	r         io.Reader
+	remaining int64
+	err       error // first error of r, or ErrTooLarge
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	if m.err != nil {
 		return 0, m.err
 	}
-	if m.left <= 0 {
+	if m.remaining <= 0 {
 		m.err = ErrTooLarge
 		return 0, m.err
 	}
 	n, err := m.r.Read(p)
-	m.left -= int64(n)
+	m.remaining -= int64(n)
 	if err != nil && err != io.EOF {
 		m.err = err
 	}
@@ -146,18 +145,18 @@ func notFeed(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotFeed, err)
 }
 
-// children calls child for each child element. The function child must read up to the
-// end tag of the child element.
-func (r *reader) children(child func(*xml.StartElement) error) error {
+// children calls readChild for each child element. readChild must read up to the end tag
+// of the element.
+func (r *reader) children(readChild func(*xml.StartElement) error) error {
 	for {
-		r.m.left = maxEntry
+		r.m.remaining = maxEntry
 		tok, err := r.d.Token()
 		if err != nil {
 			return err
 		}
 		switch tok := tok.(type) {
 		case xml.StartElement:
-			if err := child(&tok); err != nil {
+			if err := readChild(&tok); err != nil {
 				return err
 			}
 		case xml.EndElement:

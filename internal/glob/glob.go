@@ -30,7 +30,7 @@ func parse(pattern string) (body string, anchored, dir bool) {
 }
 
 // Match reports whether a valid pattern matches a path or one of the directories above
-// it. dir is true if the path is that of a directory; a slash at its end says the same.
+// it. The path is that of a directory if dir is true or if the path ends in a slash.
 func Match(pattern, path string, dir bool) bool {
 	body, anchored, dirOnly := parse(pattern)
 	path, slash := strings.CutSuffix(path, "/")

@@ -47,7 +47,6 @@ func Sniff(prefix []byte) string {
 	return t
 }
 
-// byExtension maps extensions to types.
 var byExtension = func() map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(types) {

@@ -1,6 +1,5 @@
 package mediatype
 
-// types lists media types, each with its extensions.
 const types = `text/html html htm shtml
 application/xhtml+xml xhtml xht
 text/css css

@@ -38,8 +38,8 @@ type Linter struct {
 	// Set by Check.
 	Checked    int64 // the number of documents that were checked
 	Failed     int64 // the number of documents that could not be checked
-	Sourceless bool  // a site that has no Source was checked
-	Blocked    bool  // a site could not be checked now, but perhaps can be later
+	Sourceless bool  // whether a site without a Source was checked
+	Blocked    bool  // whether a site could not be checked now, but perhaps can be later
 
 	findings int64                    // the number of findings
 	errors   int64                    // the number of findings that are errors

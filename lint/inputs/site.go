@@ -16,13 +16,12 @@ import (
 	"instep/resourcesync"
 )
 
-// listHead is the number of bytes that are read from each list of a site. They contain
-// the root element and a few thousand entries.
+// listHead is the number of bytes that are read from each list of a site: enough for the
+// root element and a few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether uri may be the URL of a site or page without a document: the server
-// answered that nothing is there or that access is forbidden, as for a folder without index.html,
-// and the path of the URL is not that of a document.
+// isSite reports whether uri may be the URL of a site or page: nothing is at the URL or access is
+// forbidden, as for a folder without index.html, and the path of the URL is not that of a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
@@ -55,14 +54,14 @@ func (l *Linter) checkPage(ctx context.Context, uri string, c content, a *lint.A
 }
 
 // checkSite finds the Source of a site, and checks its Source Description, its Capability Lists
-// and the beginning of each list. wall is nil or the error that a page blocked the request.
-// Without a Source, wall is reported as the reason.
-func (l *Linter) checkSite(ctx context.Context, uri string, wall error) error {
+// and the beginning of each list. blocked is not nil if the server blocked the request for the
+// page. It is then reported as the reason why no Source was found.
+func (l *Linter) checkSite(ctx context.Context, uri string, blocked error) error {
 	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.AllowOrigins, Limits: l.Checker.Limits}, uri)
 	switch {
 	case err == nil:
-	case wall != nil && !errors.Is(err, fetch.Temporary):
-		return l.reportBlocked(ctx, uri, wall)
+	case blocked != nil && !errors.Is(err, fetch.Temporary):
+		return l.reportBlocked(ctx, uri, blocked)
 	default:
 		return l.reportNoSource(ctx, uri, err)
 	}
@@ -77,7 +76,7 @@ func (l *Linter) checkSite(ctx context.Context, uri string, wall error) error {
 
 type siteDoc struct {
 	uri, kind string
-	whole     bool // checked completely, since the document links to others
+	whole     bool // whether to check the whole document rather than its first listHead bytes
 }
 
 func siteDocuments(src *discover.Source) (docs []siteDoc) {
@@ -119,7 +118,7 @@ func (l *Linter) checkSiteDocument(ctx context.Context, d siteDoc) error {
 	if d.whole {
 		limit = maxSpooled
 	}
-	f, a, cut, err := downloadHead(ctx, l.client, d.uri, limit)
+	f, a, truncated, err := downloadHead(ctx, l.client, d.uri, limit)
 	if err != nil {
 		return l.fail(ctx, d.uri, err)
 	}
@@ -129,7 +128,7 @@ func (l *Linter) checkSiteDocument(ctx context.Context, d siteDoc) error {
 	if d.kind != "" {
 		opts = append(opts, lint.WithKind(d.kind))
 	}
-	if cut {
+	if truncated {
 		opts = append(opts, lint.WithHead())
 	}
 	return l.checkDocument(ctx, &Input{URI: d.uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
@@ -142,8 +141,8 @@ func (l *Linter) checkSiteDocument(ctx context.Context, d siteDoc) error {
 	})
 }
 
-// downloadHead sets cut if the response has more than limit bytes.
-func downloadHead(ctx context.Context, client *fetch.Client, uri string, limit int64) (f *spool.File, a lint.Answer, cut bool, err error) {
+// downloadHead downloads at most limit bytes. truncated is true if the response has more.
+func downloadHead(ctx context.Context, client *fetch.Client, uri string, limit int64) (f *spool.File, a lint.Answer, truncated bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
 		return nil, a, false, err
@@ -151,9 +150,9 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, limit i
 	f, err = spoolAll(io.LimitReader(resp.Body, limit))
 	if err == nil {
 		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error is treated as the end of the response
-		cut = n > 0
+		truncated = n > 0
 	}
-	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())
+	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, truncated, errors.Join(err, resp.Body.Close())
 }
 
 func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) error {
