@@ -338,7 +338,7 @@ func TestCat_PAR_05(t *testing.T) {
 	for doc, msg := range map[string]string{
 		list1 + `<x:y/>` + end1:                                     `prefix "x" is not declared`,
 		list1 + `<y x:z=""/>` + end1:                                `prefix "x" is not declared`,
-		list1 + `<y xmlns:x=""/>` + end1:                            "declared as nothing",
+		list1 + `<y xmlns:x=""/>` + end1:                            "declared with an empty namespace",
 		list1 + `<y xmlns:xml="urn:x"/>` + end1:                     "can't be declared",
 		list1 + `<y xmlns:x="` + nsXML + `"/>` + end1:               "can't be declared",
 		list1 + `<y xmlns:xmlns="urn:x"/>` + end1:                   "can't be declared",
