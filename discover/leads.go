@@ -22,7 +22,7 @@ type leads struct {
 	none  string // error message if the page or robots.txt contains no links
 	refs  []ref
 	want  resourcesync.Capability // capability that the linked documents should have
-	quirk resourcesync.Quirk      // known deviation of a page or robots.txt that links a document with another capability
+	quirk resourcesync.Quirk      // number of the known deviation if a linked document has another capability
 }
 
 type ref struct {

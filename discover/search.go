@@ -36,8 +36,8 @@ type search struct {
 	src         *Source
 }
 
-// trip collects the notices and counts of one goroutine, so that a search can read
-// documents concurrently.
+// trip has the notices and counts of one goroutine of a search. The function addTrip
+// adds them to the result.
 type trip struct {
 	s           *search
 	notices     []Notice

@@ -17,7 +17,7 @@ type intake struct {
 	limit       int64  // largest length in bytes of the header until found is set, then of the rest
 	left        int64  // number of bytes that may still be read before limit is reached
 	found       bool   // whether the header was read
-	head        []byte // the first bytes of the body, at most keep
+	head        []byte // the first bytes of the body, up to the length keep
 	keep        int64
 	transferErr error // error of reading the response
 }

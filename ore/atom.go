@@ -105,7 +105,7 @@ func (r *atomReader) child(start *xml.StartElement) error {
 		err := r.d.DecodeElement(&p, start)
 		r.creators(r.author, p)
 		return err
-	case "source": // has the authors of the map (1.0 Atom §4.2.11)
+	case "source": // the authors in "source" are the authors of the map (1.0 Atom §4.2.11)
 		var e atomEntry
 		err := r.d.DecodeElement(&e, start)
 		r.creators(atomMap, e.Authors...)

@@ -76,7 +76,8 @@ func (s *scan) read(body io.Reader) error {
 	return nil
 }
 
-// kindBytes is the length of the head of a document that shows its kind.
+// kindBytes is the number of bytes at the start of a document that are read to
+// recognise its kind.
 const kindBytes = 64 << 10
 
 // oreVocabulary matches terms of ORE. A feed that has them before its first entry is a

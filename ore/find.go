@@ -84,7 +84,7 @@ type target struct {
 	kind     kind
 	goal     goal // what the link to the URI promised
 	m        *Map // a short form of the Resource Map at the URI; nil if there is no map
-	whole    bool // whether the field m has all aggregated resources
+	whole    bool // whether the short form m has all aggregated resources
 	err      error
 	reported bool // whether the error was reported
 }
@@ -281,7 +281,7 @@ func (s *scan) addHeaderLinks(resp *fetch.Response) {
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // the link is a link of another resource
+			continue // the "anchor" parameter says that the link belongs to another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, leadsOfLink(&h, WayHeader, resp.URL)...)
@@ -383,7 +383,7 @@ func (s *search) pushOtherMaps(l *lead, m *Map) {
 }
 
 // push queues a lead that was found at the URI of another lead, parent. If the search is
-// too deep or needs too much memory, push drops the lead and changes the Report.
+// too deep or needs too much memory, push drops the lead and counts it in the Report.
 func (s *search) push(parent *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
 	next.depth = parent.depth + 1

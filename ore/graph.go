@@ -93,7 +93,7 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value that is not empty, of the first predicate that has one.
+// text returns the first value that is not empty. It tries the predicates in order.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {

@@ -121,7 +121,7 @@ func mediaType(s string) string {
 
 type pageScan struct {
 	uri  string
-	page weblink.Page // only its Base is used
+	page weblink.Page // only Base is used: the base URL of the page
 
 	links, cited, texts, anchors []lead
 

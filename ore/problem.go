@@ -61,7 +61,7 @@ func (l *lead) problem(rule, format string, args ...any) Problem {
 // list.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // what messages call the URI and the time in an entry
+	what, when                            string // how messages name the URI and the time of an entry
 }
 
 var tables = map[Way]identification{

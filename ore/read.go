@@ -58,7 +58,8 @@ func (r *Reader) read(uri string, in *limitedReader) (*Map, error) {
 	return m, m.checkResources(r.Limits)
 }
 
-// formatBytes is the length of the head of a document that shows its format.
+// formatBytes is the number of bytes at the start of a document that are read to
+// recognise the format.
 const formatBytes = 4 << 10
 
 // firstByte skips white space. It returns 0 if head has no other bytes.

@@ -117,8 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation writes the attributes that describe a representation (1.1 §7 Table 3),
-// but no absent ones.
+// representation writes the attributes that describe a representation (1.1 §7 Table 3).
+// It omits absent ones.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)

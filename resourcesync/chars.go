@@ -83,7 +83,7 @@ func plainRun(b []byte, stop byte) int {
 // allowed in a URI.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // its addition sets the highest bit of the bytes {, |, }, ~ and DEL
+		toBrace = (0x80 - '{') * eachByte // x+toBrace sets the highest bit of the bytes {, |, }, ~ and DEL
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte

@@ -445,7 +445,7 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // the other fields may be incomplete
+		d.current = Entry{Line: start.line} // drop the other fields, because they may be incomplete
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil

@@ -80,8 +80,8 @@ func (d *Decoder) resolveUps() {
 	d.ups = nil
 }
 
-// patchBitstream makes a link to the patch of the attributes of an entry that describe
-// a patch. Otherwise a reader would store the bytes of the patch as the resource.
+// patchBitstream turns the attributes of an entry that describe a patch into a link to
+// the patch. Otherwise a reader would store the bytes of the patch as the resource.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {

@@ -42,8 +42,8 @@ func (d *Decoder) tolerateRoot(n Note) {
 	d.tolerate(n)
 }
 
-// ruleHere returns the id dlib for a document in a dialect of D-Lib Magazine, and
-// otherwise the id rule.
+// ruleHere chooses between two ids of rules: the parameter dlib for a document in a
+// dialect of D-Lib Magazine, and the parameter rule for any other document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -130,7 +130,8 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks the requirements for an entry that only D-Lib Magazine 2013 has.
+// checkDLib checks what D-Lib Magazine 2013 requires of an entry, but later editions do
+// not.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

@@ -53,7 +53,7 @@ type openElement struct{ name, ns int }
 
 type element struct {
 	at     int64 // the offset of the < of the tag
-	line   int   // like column, 0 until locate is called
+	line   int   // line and column are 0 until locate is called
 	column int
 	space  space
 	uri    string
@@ -234,7 +234,7 @@ func (s *scanner) recordStray(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // before the next count, because lines cannot be counted backwards
+	s.locate() // call locate before count, because count cannot go backwards
 	s.count(at)
 	s.stray = strayText{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }

@@ -108,7 +108,7 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	if !ok {
 		return "", http.StatusBadRequest, errors.New("expected a query of url= and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // then the URL is percent-encoded
+	if !strings.Contains(rest, "://") { // a URL without "://" is percent-encoded
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err

@@ -34,8 +34,8 @@ type guard struct {
 	hash         maphash.Hash
 }
 
-// maxRepeated is the number of responses in a row with the same records as the response
-// before, which end the list with an error.
+// maxRepeated is the number of repetitions of the same records after which a list
+// counts as endless.
 const maxRepeated = 3
 
 func (g *guard) check(p *Page) error {

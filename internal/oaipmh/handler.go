@@ -386,7 +386,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // happens after a resumption token, too, if all remaining records were changed since
+	case n == 0: // also possible with a resumption token: all remaining records may have changed since
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))

@@ -9,7 +9,7 @@ import (
 
 // recordEnd matches the end tag of a record and the next tag, which must begin another
 // record or end the list. So it does not match the end of a "record" element in
-// metadata, as MARC has one.
+// metadata, such as in MARC.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
 // fragment describes an element in the metadata of a record.
