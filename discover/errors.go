@@ -121,8 +121,6 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
-// noPlaceError reports an entry whose capability must not occur in this kind of
-// document.
 type noPlaceError struct {
 	capability resourcesync.Capability
 	document   string // the kind of document that has the entry

@@ -36,7 +36,6 @@ type statement struct {
 	object    term
 }
 
-// graph has the statements of a map.
 type graph struct {
 	subjects []string               // subjects of statements, in the order of the document
 	about    map[string][]statement // statements by their subject
@@ -197,7 +196,6 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Maps = g.maps(m, uri)
 }
 
-// maps returns the URIs of other maps that describe a node.
 func (g *graph) maps(m *Map, node string) []string {
 	var uris []string
 	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {

@@ -162,7 +162,6 @@ func (l *Listing) documentURI(name string) string {
 	return l.URI + "?instep=" + name
 }
 
-// listedDocument is a document of a Listing that is not encoded yet.
 type listedDocument struct {
 	uri     string
 	header  resourcesync.Header

@@ -54,7 +54,6 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end tag of their parent.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -129,7 +128,6 @@ func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement)
 	}
 }
 
-// properties reads property elements up to the end tag of their parent.
 func (r *rdfReader) properties(s scope, subject string) error {
 	items := 0
 	for {

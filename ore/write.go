@@ -236,7 +236,6 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes replaces the URIs of types by terms of the ORE context.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

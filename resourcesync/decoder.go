@@ -245,7 +245,6 @@ func (d *Decoder) keepRootAttrs() {
 	}
 }
 
-// ruleRoot is the rule that the root element must be a urlset or a sitemapindex.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
@@ -290,8 +289,6 @@ func (d *Decoder) remark(n Note) {
 	d.tolerate(n)
 }
 
-// toEntry reads up to the start tag of the next entry, or up to the end of the
-// document.
 func (d *Decoder) toEntry() error {
 	d.state = inRoot
 	for {
@@ -451,7 +448,6 @@ func (d *Decoder) entry() error {
 	return nil
 }
 
-// skip skips the content of an element whose start tag was read.
 func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
 
 // skipTo reads up to the end tag of the open element at the given depth. The root has

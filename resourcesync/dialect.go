@@ -43,7 +43,6 @@ func (d Dialect) isDLib() bool {
 	return d == DialectDLib || d == DialectAtom || d == DialectResync
 }
 
-// form is the XML structure of a document: sitemap, Atom or resync.
 type form uint8
 
 const (

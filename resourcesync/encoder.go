@@ -56,7 +56,6 @@ func WithGzip() EncoderOption {
 	return func(e *Encoder) { e.zip = gzip.NewWriter(&e.w) }
 }
 
-// withReserve lowers the size limit of the document by n bytes.
 func withReserve(n int64) EncoderOption {
 	return func(e *Encoder) { e.maxBytes -= n }
 }

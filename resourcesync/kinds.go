@@ -21,7 +21,6 @@ func (e *EncodeError) Error() string {
 	return s
 }
 
-// demand is a set of requirements for one kind of document.
 type demand uint16
 
 const (
@@ -62,7 +61,6 @@ var demands = map[Capability][2]demand{
 	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
 }
 
-// ruleBook checks headers and entries of one kind of document.
 type ruleBook struct {
 	need        demand
 	kind        string // kind of the document, such as "changelist"; ids of rules for this kind begin with it

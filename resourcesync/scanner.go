@@ -461,7 +461,6 @@ func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	return err
 }
 
-// ruleXML is the id of the rule that a document must be well-formed XML.
 const ruleXML = "xml-well-formed"
 
 // fail returns an error with the position of the byte buf[at].

@@ -162,7 +162,6 @@ func (d *seriesDocument) end() (Part, error) {
 	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
 }
 
-// partEnd is the end of a part of a list of changes.
 type partEnd struct {
 	entries int      // number of entries in the part
 	until   Datetime // attribute "until" of the part, and "from" of the next part
@@ -205,8 +204,6 @@ func (s *Series) planParts(entries iter.Seq2[Entry, error]) ([]partEnd, error) {
 	return append(ends, partEnd{enc.Count(), s.Header.Until}), nil
 }
 
-// timesOf returns the times of the first and last change in an entry of a Change List
-// or a Change Dump.
 func timesOf(e *Entry) (first, last Datetime) {
 	if d := e.Metadata.Datetime; !d.IsZero() {
 		return d, d

@@ -46,7 +46,6 @@ func spaceOf(uri string) space {
 	return spaceForeign
 }
 
-// binding is a namespace prefix that is in scope, with its namespace.
 type binding struct {
 	prefix, uri string
 	space       space

@@ -75,8 +75,6 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF returns a MismatchError if there is a byte after the stated length.
-// Otherwise it returns the result of verdict.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])

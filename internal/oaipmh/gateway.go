@@ -134,7 +134,6 @@ func serves(allowed, u *url.URL) bool {
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send answers with the Resource Map in the only record of the page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)

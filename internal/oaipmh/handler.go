@@ -191,7 +191,6 @@ func verbOf(args url.Values) (Verb, error) {
 	return verb, nil
 }
 
-// answer writes the element that is named like the verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -333,8 +332,6 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	return t, h.checkSelection(ctx, &t)
 }
 
-// checkSelection returns a protocol error if the repository does not have the metadata
-// format or the set.
 func (h *Handler) checkSelection(ctx context.Context, t *token) error {
 	formats, err := h.Repository.Formats(ctx, "")
 	if err != nil {

@@ -53,7 +53,6 @@ func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Posit
 	}
 }
 
-// errStopped means that the consumer has stopped the iteration.
 var errStopped = errors.New("enough")
 
 type harvester struct {

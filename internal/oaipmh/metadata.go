@@ -12,7 +12,6 @@ import (
 // metadata, such as in MARC.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment describes an element in the metadata of a record.
 type fragment struct {
 	declares   map[string]bool // namespace prefixes that the element declares; "" is the default namespace
 	unprefixed bool            // whether the element, or an element in it, has no namespace prefix
@@ -46,7 +45,6 @@ func (p *parser) startTagOffset() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
 
-// element reads an element whose start tag was read.
 func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	f.declares = map[string]bool{}
 	for _, a := range root.Attr {
