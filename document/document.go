@@ -1,5 +1,5 @@
 // Package document reads the documents of a Source, from a server, a file or any other
-// [Fetcher]. A document is stored in a temporary file and read to its end tag before
+// origin. A document is stored in a temporary file and read to its end tag before
 // anything acts on it.
 //
 // A [Reader] has the options and the Fetcher. [Reader.Read] returns a [Document], or an

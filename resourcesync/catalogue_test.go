@@ -60,7 +60,7 @@ func TestCat_PAR_01(t *testing.T) {
 	wantKind(t, list1+"<!DOCTYPE urlset>"+end1, NotResourceSync, "DTD not allowed")
 	wantKind(t, list1+`<url><loc>&a;</loc></url>`+end1, NotWellFormed, `entity "a" is not defined`)
 	wantKind(t, list1+`<rs:ln rel="&a;"/>`+end1, NotWellFormed, `entity "a" is not defined`)
-	wantKind(t, list1+`<!ENTITY a "b">`+end1, NotWellFormed, "no comment")
+	wantKind(t, list1+`<!ENTITY a "b">`+end1, NotWellFormed, "neither a comment")
 }
 
 // endless repeats text up to 48 MB.
