@@ -2,8 +2,8 @@ package discover
 
 import "slices"
 
-// Choose returns the sets with these names or Capability List URIs. Without names it
-// returns all sets. If the Source lacks a requested set, Choose returns an UnknownSetError.
+// Choose returns the sets with these names or Capability List URIs, or all sets if names
+// is empty. If the Source lacks a requested set, Choose returns an UnknownSetError.
 func (s *Source) Choose(names []string) ([]Set, error) {
 	if len(names) == 0 {
 		return s.Sets, nil

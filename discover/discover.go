@@ -1,10 +1,10 @@
-// Package discover finds the Source behind a URI: by the document given, the links of
-// the page given (1.1 §6.3.3), the well-known URI (1.1 §6.3.2) or robots.txt (1.1
-// §6.3.4), and then by the links between documents (1.1 §6, §8, §9), until it knows the
-// sets of resources and the documents of each.
+// Package discover finds the Source to which a URI belongs: by the document or the page at
+// that URI (1.1 §6.3.3), the well-known URI (1.1 §6.3.2) or robots.txt (1.1 §6.3.4). Then
+// it follows the links between documents (1.1 §6, §8, §9), until it knows the sets of
+// resources and the documents of each set.
 //
-// [Find] is the only entry point. A document counts only after it was read to its end, and
-// only if it has the kind that its place promises.
+// [Find] is the only entry point. A document is used only after it was read to its end, and
+// only if it has the capability that the link to the document promises.
 package discover
 
 import (
@@ -24,7 +24,7 @@ type Finder struct {
 	// together may take 64 MiB of memory.
 	MaxDocuments int
 	Limits       resourcesync.Limits // limits of each document; zero values are the defaults
-	Strict       bool                // refuse documents with values that the standard does not allow
+	Strict       bool                // whether documents with values that the standard does not allow are refused
 }
 
 // Source is the result of a search.
@@ -34,7 +34,7 @@ type Source struct {
 	Origin      string   // scheme://host[:port] of the first document that was read
 	Origins     []string // Origin and, after a redirect from http to https, the http origin
 	Sets        []Set    // sets of resources; at least one
-	Complete    bool     // true if Sets contains all sets of the Source Description
+	Complete    bool     // whether Sets contains all sets of the Source Description
 	Way         Way      // the way by which the Source was found
 	Tried       []Attempt
 	Notices     []Notice // the first 1,000 deviations and omissions found; if there are more, the last Notice says how many
@@ -44,12 +44,12 @@ type Source struct {
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
 	URI           string   // URI of the Capability List, or of the Resource List or Change List if there is no Capability List
-	Name          string   // name of the directory with the set's documents, for people; may be empty
+	Name          string   // name of the directory with the set's documents, shown to people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string
-	ChangeFreq    resourcesync.ChangeFreq // changefreq of the Change Lists in the Capability List; may be empty
+	ChangeFreq    resourcesync.ChangeFreq // "changefreq" of the Change Lists, as stated in the Capability List; may be empty
 
 	// Err is the reason why the Capability List is unusable; nil if it is usable. A set
 	// with Err still exists, so its resources must not be treated as deleted.
@@ -80,7 +80,7 @@ const (
 	WayRobots    Way = "robots-txt"      // Sitemap lines of robots.txt at the root of the host
 )
 
-// Attempt is one way of looking for the Source that was tried, with the result.
+// Attempt is one attempt to find the Source, with the result.
 type Attempt struct {
 	Way     Way
 	URL     string
@@ -95,12 +95,12 @@ type Notice struct {
 	Line        int                // line of the entry that the notice is about, counted from 1; 0 if the notice is not about an entry
 	Quirk       resourcesync.Quirk // number of the known deviation from the standard; 0 if the deviation has no number
 	Msg         string
-	AllowOrigin string // origin that the user must allow to have the document read; empty if the origin is not the reason
+	AllowOrigin string // origin that the user can allow, so that a document is read; empty if there is no such origin
 }
 
-// Find looks for the Source to which a URI belongs. If there is none, it returns an
-// [*Error] that lists every way tried, or an error that ends the search at once, such
-// as that of ctx.
+// Find looks for the Source to which a URI belongs. If no Source was found, or an error
+// such as that of ctx ended the search, Find returns an [*Error] that lists all
+// attempts.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
 }

@@ -317,7 +317,7 @@ func TestWhatSourcesWriteDifferently(t *testing.T) {
 	all := fmt.Sprint(got.Notices)
 	for _, say := range []string{
 		`relative URI "/caps.xml"`, `"resourcelist" has no place in a Source Description`, "named more than once", `"changelistindex"`,
-		"ftp://example.org", `the document says "changelist"`, "can't tell", "names 1 Capability Lists",
+		"ftp://example.org", `the document says "changelist"`, "can't be read", "names 1 Capability Lists",
 	} {
 		if !strings.Contains(all, say) {
 			t.Errorf("no notice of %q in %s", say, all)

@@ -16,10 +16,10 @@ type doc struct {
 	base    *url.URL // URL of the document
 	header  resourcesync.Header
 	entries []entry // entries of a Source Description or a Capability List; nil for other documents
-	leads   bool    // true if an entry has a capability that occurs only in Source Descriptions
+	leads   bool    // whether an entry has a capability that occurs only in Source Descriptions
 }
 
-// entry is an entry of a Source Description or a Capability List.
+// entry belongs to a Source Description or a Capability List.
 type entry struct {
 	loc         string
 	capability  resourcesync.Capability
@@ -48,7 +48,7 @@ func (e *Error) Broken() string {
 
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // true if the response is a Sitemap without ResourceSync elements
+	plain     bool         // whether the response is a Sitemap without ResourceSync elements
 	page      *fetch.Error // error about the HTML page in the response; nil if it is no page
 	err       error
 }
@@ -71,10 +71,10 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open requests a document. The body may have limit bytes; 0 means the default limit.
+// open counts the requests. The body may have limit bytes; 0 means the default limit.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
-	if t.s.left.Add(-1) < 0 {
-		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
+	if t.s.docsLeft.Add(-1) < 0 {
+		return nil, fmt.Errorf("more than %d documents to read", t.s.maxDocs)
 	}
 	resp, err := t.s.f.Client.Document(ctx, uri, limit, fetch.Validators{})
 	if err != nil {
@@ -92,8 +92,8 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 // complete. A longer header belongs to an HTML page or an attack.
 const maxHead = 512 << 10
 
-// read reads a document completely. If the response is not a document, begin contains the
-// bytes that were read, so that the caller can look for links in an HTML page.
+// read returns an error if the response is not a complete document. begin then contains
+// the bytes that were read, so that the caller can look for links in an HTML page.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -105,8 +105,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	in := document.Reader{Once: true, Head: maxHead, Limit: t.s.f.Client.MaxDocument(), Limits: t.s.f.Limits, Strict: t.s.f.Strict, Notes: &tally}
 	in.Enough = func(whole *document.Document, _ bool) bool {
 		c := whole.Header.Capability
-		keep = holdsDocuments(c) || c == ""
-		return c == "" && t.passPlain
+		keep = listsDocuments(c) || c == ""
+		return c == "" && t.headersOnly
 	}
 	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
 		if err != nil {
@@ -114,7 +114,7 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 			return nil
 		}
 		d.leads = d.leads || e.Capability != "" && !isListing(e.Capability)
-		if total++; keep && total <= t.s.most {
+		if total++; keep && total <= t.s.maxDocs {
 			return d.storeEntry(t, e)
 		}
 		return nil
@@ -132,10 +132,10 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	d.header = whole.Header
 	d.header.Capability = brief(d.header.Capability)
 	switch {
-	case !holdsDocuments(d.header.Capability):
+	case !listsDocuments(d.header.Capability):
 		d.dropEntries(t)
 	case total > len(d.entries):
-		return nil, nil, &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
+		return nil, nil, &brokenError{uri, fmt.Errorf("the document links %d documents, more than the %d allowed", total, t.s.maxDocs)}
 	}
 	return d, nil, nil
 }
@@ -151,11 +151,12 @@ func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// storeEntry returns an error if the entries of all documents take more than maxKept bytes.
+// storeEntry returns an error if the stored entries of all documents take more than
+// maxKept bytes.
 func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
-	if t.s.room.Add(-kept.size()) < 0 {
-		return fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)
+	if t.s.memoryLeft.Add(-kept.size()) < 0 {
+		return fmt.Errorf("the links in the documents of the Source take more than the %d MiB of memory allowed", maxKept>>20)
 	}
 	d.entries = append(d.entries, kept)
 	return nil
@@ -163,21 +164,22 @@ func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 
 func (d *doc) dropEntries(t *trip) {
 	for i := range d.entries {
-		t.s.room.Add(d.entries[i].size())
+		t.s.memoryLeft.Add(d.entries[i].size())
 	}
 	d.entries = nil
 }
 
-// size estimates how much memory an entry takes, in bytes.
+// size returns the estimated memory of the entry in bytes.
 func (e *entry) size() int64 {
 	const frame = 64
 	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
 }
 
-// brief truncates a capability to a length that every known capability fits in.
+// brief truncates a capability to 100 bytes, which are enough for every known
+// capability.
 func brief(c resourcesync.Capability) resourcesync.Capability {
-	const most = 100
-	return resourcesync.Capability(truncate(string(c), most))
+	const limit = 100
+	return resourcesync.Capability(truncate(string(c), limit))
 }
 
 // headerError distinguishes a broken document from a response that is not a document. A
@@ -212,8 +214,9 @@ func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// holdsDocuments reports whether documents of capability c list other documents.
-func holdsDocuments(c resourcesync.Capability) bool {
+// listsDocuments reports whether the entries of a document with capability c are
+// documents, not resources.
+func listsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 

@@ -11,16 +11,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Error means that Find found no Source. It wraps the error of each way, the last way
-// first, so errors.As finds the *fetch.Error or *resourcesync.DecodeError that ended the
-// search.
+// Error means that Find found no Source. It wraps the errors of all attempts, the last
+// attempt first, so errors.As finds the *fetch.Error or *resourcesync.DecodeError that
+// ended the search.
 type Error struct {
 	Given    string
-	Tried    []Attempt // attempts in their order; the last one ended the search
+	Tried    []Attempt // attempts in chronological order; the last one ended the search
 	Requests int       // number of HTTP requests sent
 }
 
-// Error lists the ways that were tried.
+// Error returns a text with all attempts and their outcomes.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "find the Source of %q:", e.Given)
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error of each way, the last one first.
+// Unwrap returns the errors of all attempts, the last attempt first.
 func (e *Error) Unwrap() []error {
 	var errs []error
 	for _, a := range slices.Backward(e.Tried) {
@@ -44,8 +44,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary returns a sentence for the user: the site does not offer ResourceSync, and the
-// places that were tried.
+// Summary returns a sentence for the user, which says that the site does not offer
+// ResourceSync, and which places were tried.
 func (e *Error) Summary() string {
 	var tried []string
 	for _, a := range e.Tried {
@@ -56,7 +56,7 @@ func (e *Error) Summary() string {
 	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace returns "" for Link headers, which the summary need not mention.
+// triedPlace returns "" for an attempt that the summary does not mention.
 func triedPlace(a Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -96,11 +96,11 @@ func triedOutcome(a Attempt) string {
 	return "no ResourceSync document"
 }
 
-// ForeignError reports a document that was not read, because its origin is neither the
-// Source's own nor allowed by the user.
+// ForeignError reports a document that was not read, because the user has not allowed its
+// origin, which is not the origin of the Source.
 type ForeignError struct {
 	URI    string // URI of the document that was not read
-	Origin string // origin that the user has to allow to have the document read
+	Origin string // origin of the document, which the user can allow
 }
 
 // Error names the document and the option that allows its origin.
@@ -108,7 +108,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%q is on another origin than the Source; allow it with --allow-origin %s", e.URI, e.Origin)
 }
 
-// CapabilityError reports a document whose capability is not the one that the link to the
+// CapabilityError reports a document that has another capability than the link to the
 // document promises.
 type CapabilityError struct {
 	URI       string
@@ -121,10 +121,9 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
-// noPlaceError reports an entry whose capability must not occur in the document where.
 type noPlaceError struct {
 	capability resourcesync.Capability
-	where      string
+	document   string // the kind of document that has the entry
 }
 
 func (e *noPlaceError) Error() string {
@@ -132,7 +131,7 @@ func (e *noPlaceError) Error() string {
 	case e.capability == "":
 		return "no capability is known"
 	case e.capability.Known():
-		return fmt.Sprintf("capability %q has no place in %s", string(e.capability), e.where)
+		return fmt.Sprintf("capability %q has no place in %s", string(e.capability), e.document)
 	}
 	return fmt.Sprintf("capability %q is unknown", string(e.capability))
 }

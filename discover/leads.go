@@ -11,27 +11,28 @@ import (
 	"instep/resourcesync"
 )
 
-// maxLeads is the number of links that the search follows from one page or robots.txt.
+// maxLeads is the largest number of links that the search follows from one page or
+// robots.txt.
 const maxLeads = 100
 
-// leads are links that may lead to the Source, found in an HTML page, in Link headers or
-// in robots.txt.
+// leads are links in an HTML page, in Link headers or in robots.txt that may lead to
+// the Source.
 type leads struct {
 	at    string // URL of the page or robots.txt that contains the links
 	none  string // error message if the page or robots.txt contains no links
 	refs  []ref
 	want  resourcesync.Capability // capability that the linked documents should have
-	quirk resourcesync.Quirk      // known deviation that a notice names if a linked document has another capability
+	quirk resourcesync.Quirk      // number of the known deviation if a linked document has another capability
 }
 
 type ref struct {
 	uri  string
 	line int   // line of the link in the page or robots.txt, from 1; 0 if unknown
-	err  error // the reason why the link cannot be followed
+	err  error // the reason why the link cannot be followed; nil if it can be
 }
 
-// reference returns a ref to u. err is the error of parsing u; callers pass it so that
-// the ref of an invalid URL contains the reason.
+// reference returns a ref to u or, if err is the error of parsing u, a ref with this
+// error.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())
@@ -46,11 +47,11 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 }
 
 type nowhereError struct {
-	none   string // error message if there was no link to follow
+	none   string // error message if there are no links to follow
 	refs   int
 	plain  int    // number of links to Sitemaps without ResourceSync elements
 	first  string // URL of the first Sitemap without ResourceSync elements
-	reason error  // error of the first link that leads to no Sitemap
+	reason error  // error of the first link that does not lead to a Sitemap
 }
 
 func (e *nowhereError) Error() string {
@@ -68,7 +69,7 @@ func (e *nowhereError) Error() string {
 }
 func (e *nowhereError) Unwrap() error { return e.reason }
 
-var errAsked = errors.New("looked at before")
+var errRequested = errors.New("looked at before")
 
 // followAll collects the sets of all links, because robots.txt may contain a Sitemap line
 // for each set (1.1 §6.3.4). It skips broken links and links to other documents. An
@@ -88,7 +89,7 @@ func (s *search) followAll(ctx context.Context, t *trip, l *leads) error {
 		case err == nil:
 			sets = appendMissing(sets, s.src.Sets)
 			descriptions = append(descriptions, s.src.Description)
-		case ctx.Err() != nil, r.err == nil && !errors.Is(err, errAsked) && endsSearch(err):
+		case ctx.Err() != nil, r.err == nil && !errors.Is(err, errRequested) && endsSearch(err):
 			return err
 		case errors.As(err, &other) && other.plain:
 			if none.plain++; none.plain == 1 {
@@ -114,10 +115,10 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	if r.err != nil {
 		return r.err
 	}
-	if s.asked[r.uri] {
-		return fmt.Errorf("%q: %w", r.uri, errAsked)
+	if s.requested[r.uri] {
+		return fmt.Errorf("%q: %w", r.uri, errRequested)
 	}
-	s.asked[r.uri] = true
+	s.requested[r.uri] = true
 	d, err := t.load(ctx, r.uri)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 		return err
 	}
 	if c := d.header.Capability; c != l.want {
-		t.note(Notice{URI: l.at, Line: r.line, Quirk: l.quirk, Msg: fmt.Sprintf("%q is %s where %q is expected; it is followed all the same", r.uri, kindOf(d.header.Root, c), l.want)})
+		t.note(Notice{URI: l.at, Line: r.line, Quirk: l.quirk, Msg: fmt.Sprintf("%q is %s where %q is expected; it is used anyway", r.uri, kindOf(d.header.Root, c), l.want)})
 	}
 	return nil
 }

@@ -14,31 +14,30 @@ import (
 	"instep/resourcesync"
 )
 
-// Local is a Source whose documents are files: those below one directory, as "instep
-// publish --out" writes them, or a single list. It takes the place of the cache of a
-// Client ([fetch.Client.WithCache]), so that the Client reads all documents from the
-// directory and only requests resources, from the origin of the documents' URIs. Documents
-// keep the URIs that they have over HTTP.
+// Local is a Source whose documents are files in a directory, as "instep publish --out"
+// writes them. It is used as the cache of a Client ([fetch.Client.WithCache]): then the
+// Client reads all documents from the directory, and only requests resources, from the
+// origin in the URIs of the documents. The documents have the same URIs as over HTTP.
 type Local struct {
 	URI  string // URI of the first document
-	dir  string // name of the directory in messages
+	dir  string // name of the directory, as shown in messages
 	fsys fs.FS
 	base *url.URL // URL of the directory; its path ends with a slash
 }
 
-// NoHost is the base URI of documents that contain no links, and so do not show their own
-// URI. The host never exists (RFC 6761 §6.4).
+// NoHost is the base URI of local documents that contain no absolute links from which
+// their own URI could be inferred. The host never exists (RFC 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are in order of preference: OpenLocal starts with the first one that exists.
+// firstNames are in order of preference.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
 // OpenLocal opens a Source whose documents are files in fsys, which must not lead out of
-// the directory. The search starts with the document name; "." means the first
-// conventional name that exists. Messages show dir as the name of the directory.
+// the directory. The search starts with the document name; for "." it starts with
+// a document that has a conventional name. Messages show dir as the name of the directory.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -72,12 +71,13 @@ func (l *Local) hasFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxLinks bounds the links of a document from which its own URI is inferred.
+// maxLinks is the largest number of links that inferBase tries.
 const maxLinks = 100
 
 var errLinks = errors.New("the document has more links than are read")
 
-// readLinks returns the absolute links of a document, the "up" and "index" links first.
+// readLinks returns up to maxLinks absolute links of a document, the "up" and "index"
+// links first.
 func (l *Local) readLinks(name string) ([]*url.URL, error) {
 	f, _, err := l.open(name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *Local) readLinks(name string) ([]*url.URL, error) {
 		for _, rel := range []string{"up", "index"} {
 			add(d.Header.Link(rel))
 		}
-		return !holdsDocuments(d.Header.Capability) && d.Header.Root != resourcesync.SitemapIndex
+		return !listsDocuments(d.Header.Capability) && d.Header.Root != resourcesync.SitemapIndex
 	}
 	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
 		if add(e.Loc); len(links) == maxLinks {
@@ -107,12 +107,12 @@ func (l *Local) readLinks(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // the search itself reports errors in later entries
+	return links, nil // the search reads the document again, and then reports errors in the entries
 }
 
-// inferBase infers the URI of the directory: the first URI at which a link of the document
-// leads to an existing file. If there is none, the document is assumed to be in the
-// directory to which its first link leads.
+// inferBase returns the URI of the directory: the first URI at which a link of the
+// document leads to an existing file. If there is none, the document is assumed to be
+// in the directory to which its first link leads.
 func (l *Local) inferBase(name string, links []*url.URL) *url.URL {
 	for _, u := range links {
 		rest := strings.TrimPrefix(u.Path, "/")
@@ -145,7 +145,7 @@ func (l *Local) open(name string) (_ fs.File, size int64, err error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -155,7 +155,7 @@ func (l *Local) open(name string) (_ fs.File, size int64, err error) {
 
 var _ fetch.Cache = (*Local)(nil)
 
-// Load implements [fetch.Cache]. It opens the file of the document with this URI.
+// Load implements [fetch.Cache]. It opens the file of the document with the given URI.
 func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	refuse := func(kind fetch.Kind, msg string, err error) (*fetch.Cached, error) {
 		return nil, &fetch.Error{Op: "read", URL: uri, Kind: kind, Msg: msg, Err: err}

@@ -23,12 +23,12 @@ type page struct {
 	header []weblink.Link
 	isHTML bool
 	html   weblink.Page
-	err    error // error that ended reading the HTML; the links before the error are used
+	err    error // error that ended the reading of the HTML; the links before the error are used
 }
 
 // readGiven reads the URI of the user, which may be a document, a page or a resource.
-// A resource of any size may have a Link header, so the size limit of documents applies
-// only when the response has turned out to be a document.
+// It sets no size limit for the request, because even a large resource may have a
+// useful Link header.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read collects the links of an HTML page. begin contains the bytes that were already read
-// from the body of resp.
+// read stores the links of an HTML page. begin contains the bytes that were already
+// read from the body of resp.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -56,8 +56,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML decides by the media type. HTML in responses of another media type, such as
-// downloads, must not influence the search.
+// isHTML decides by the media type, because HTML in responses of another media type,
+// such as downloads, must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)
@@ -71,7 +71,7 @@ func (s *search) followHeaders(ctx context.Context, t *trip) error {
 	s.setOrigin(p.base)
 	l := p.leads()
 	for i := range p.header {
-		if link := &p.header[i]; link.Has(resourcesync.RelSource) && p.concernsGiven(link) {
+		if link := &p.header[i]; link.Has(resourcesync.RelSource) && p.describesPage(link) {
 			u, err := p.base.Parse(link.Href)
 			l.refs = append(l.refs, s.reference(u, 0, err))
 		}
@@ -86,9 +86,9 @@ func (p *page) leads() leads {
 	}
 }
 
-// concernsGiven reports whether a Link header describes the page itself, and not the URI of
+// describesPage reports whether a Link header describes the page itself, and not the URI of
 // its "anchor" parameter (RFC 8288 §3.2).
-func (p *page) concernsGiven(l *weblink.Link) bool {
+func (p *page) describesPage(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
 	}
@@ -112,7 +112,7 @@ func (s *search) followElements(ctx context.Context, t *trip) error {
 			continue
 		}
 		if !link.Head {
-			t.note(Notice{URI: l.at, Line: link.Line, Msg: fmt.Sprintf("the link to %q stands outside of the head of the page", link.Href)})
+			t.note(Notice{URI: l.at, Line: link.Line, Msg: fmt.Sprintf("the link to %q is outside of the head of the page", link.Href)})
 		}
 		l.refs = append(l.refs, s.resolved(p, link.Href, link.Line))
 	}
@@ -131,15 +131,15 @@ func (s *search) resolved(p *page, href string, line int) ref {
 	return s.reference(u, line, err)
 }
 
-// followRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It reads only the
-// header of Sitemaps without ResourceSync elements, because most Sitemaps are such.
+// followRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). Most Sitemaps have
+// no ResourceSync elements. Of these only the header is read.
 func (s *search) followRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {
 		return err
 	}
 	s.setOrigin(base)
-	t.passPlain = true
+	t.headersOnly = true
 	l := leads{at: base.String(), none: "no Sitemap line", want: resourcesync.CapabilityResourceList, quirk: resourcesync.QuirkRobots}
 	odd := 0
 	for _, line := range lines {
@@ -153,7 +153,7 @@ func (s *search) followRobots(ctx context.Context, t *trip, uri string) error {
 		return err
 	}
 	if odd > 0 {
-		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d of %d Sitemap lines are not written as \"Sitemap:\" and a whole URI; they are read all the same", odd, len(lines))})
+		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d of %d Sitemap lines do not consist of \"Sitemap:\" and an absolute URI; they are used anyway", odd, len(lines))})
 	}
 	return nil
 }

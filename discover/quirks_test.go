@@ -176,7 +176,7 @@ func TestDescriptionThatSaysItIsAList(t *testing.T) {
 		s := site{wellKnown: doc("resourcelist", called+"> http://example.org/a/caps.xml")}
 		s.addSet("a")
 		_, err := serve(t, s).find(t, "http://example.org/")
-		if err == nil || !strings.Contains(err.Error(), "names documents as a Source Description does") {
+		if err == nil || !strings.Contains(err.Error(), "links other documents like a Source Description") {
 			t.Errorf("%s: got %v", called, err)
 		}
 	}

@@ -15,51 +15,51 @@ import (
 
 const (
 	maxDocuments = 10_000   // default for Finder.MaxDocuments
-	maxUp        = 8        // largest number of "up" links followed from the document of the user
-	atATime      = 4        // number of Capability Lists read concurrently
-	maxKept      = 64 << 20 // memory in bytes for the entries of all documents of a search
-	maxNotices   = 1_000    // number of notices that a search lists; further notices are only counted
+	maxUp        = 8        // largest number of "up" links followed from one document
+	atATime      = 4        // largest number of Capability Lists read concurrently
+	maxKept      = 64 << 20 // largest memory in bytes for the stored entries of all documents
+	maxNotices   = 1_000    // largest number of notices stored; further notices are only counted
 	maxMessage   = 1_000    // largest length of a notice in bytes
 )
 
 type search struct {
-	f       Finder
-	most    int
-	left    atomic.Int64                       // number of documents that may still be read
-	room    atomic.Int64                       // bytes of memory that entries may still occupy
-	told    atomic.Int64                       // number of notices, including those beyond maxNotices
-	allowed map[string]bool                    // origins that may serve documents, in addition to the Source's own origin
-	asked   map[string]bool                    // URIs that the search has already requested to find the Source
-	way     Way                                // the way that the search is trying
-	page    *page                              // response to the URI of the user; nil if the request failed
-	called  map[string]resourcesync.Capability // URI of a document → capability that a Source Description states for the document
-	src     *Source
+	f           Finder
+	maxDocs     int
+	docsLeft    atomic.Int64                       // number of documents that may still be read
+	memoryLeft  atomic.Int64                       // bytes of memory that stored entries may still occupy
+	noticeCount atomic.Int64                       // number of notices, including those beyond maxNotices
+	allowed     map[string]bool                    // origins that may serve documents, in addition to the Source's own origin
+	requested   map[string]bool                    // URIs that the search has already requested to find the Source
+	way         Way                                // way of the current attempt
+	page        *page                              // response to the URI of the user; nil if the request failed
+	stated      map[string]resourcesync.Capability // capability that a Source Description states for a document, by the URI of the document
+	src         *Source
 }
 
-// trip collects the notices and counts of one goroutine, so that a search can read
-// documents concurrently.
+// trip has the notices and counts of one goroutine of a search. The function addTrip
+// adds them to the result.
 type trip struct {
-	s         *search
-	notices   []Notice
-	leftOut   error // reason why an entry or link was not followed; leaveOut chooses the most useful reason
-	passPlain bool  // true if only the header of Sitemaps without ResourceSync elements is read
-	requests  int
+	s           *search
+	notices     []Notice
+	leftOut     error // reason why an entry or link was not followed; leaveOut prefers a ForeignError
+	headersOnly bool  // whether reading ends after the header if a document has no ResourceSync elements
+	requests    int
 }
 
-// note only counts the notices beyond maxNotices, to bound the memory.
+// note counts all notices, but stores at most maxNotices, to limit the memory.
 func (t *trip) note(n Notice) {
-	if t.s.told.Add(1) > maxNotices {
+	if t.s.noticeCount.Add(1) > maxNotices {
 		return
 	}
 	n.Msg = truncate(n.Msg, maxMessage)
 	t.notices = append(t.notices, n)
 }
 
-func truncate(s string, most int) string {
-	if len(s) <= most {
+func truncate(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 func (s *search) addTrip(t *trip) {
@@ -69,15 +69,15 @@ func (s *search) addTrip(t *trip) {
 
 func newSearch(f Finder, given string) *search {
 	s := &search{
-		f:       f,
-		most:    cmp.Or(max(f.MaxDocuments, 0), maxDocuments),
-		allowed: map[string]bool{},
-		asked:   map[string]bool{},
-		called:  map[string]resourcesync.Capability{},
-		src:     &Source{Given: given},
+		f:         f,
+		maxDocs:   cmp.Or(max(f.MaxDocuments, 0), maxDocuments),
+		allowed:   map[string]bool{},
+		requested: map[string]bool{},
+		stated:    map[string]resourcesync.Capability{},
+		src:       &Source{Given: given},
 	}
-	s.left.Store(int64(s.most))
-	s.room.Store(maxKept)
+	s.docsLeft.Store(int64(s.maxDocs))
+	s.memoryLeft.Store(maxKept)
 	return s
 }
 
@@ -86,7 +86,7 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	if err != nil {
 		return nil, s.fail(Attempt{Way: WayDocument, URL: s.src.Given, Outcome: err.Error(), Err: err})
 	}
-	for _, a := range places(given) {
+	for _, a := range attemptsFor(given) {
 		t := &trip{s: s}
 		if !s.worthTrying(a) {
 			continue
@@ -95,8 +95,8 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		err := s.tryPlace(ctx, t, a)
 		s.addTrip(t)
 		if err == nil {
-			if more := s.told.Load() - maxNotices; more > 0 {
-				s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
+			if more := s.noticeCount.Load() - maxNotices; more > 0 {
+				s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices about the documents of the Source", more)})
 			}
 			s.src.Way, a.Outcome = a.Way, "found"
 			s.src.Tried = append(s.src.Tried, a)
@@ -114,14 +114,14 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-// worthTrying returns false if the search has already requested the URI of the attempt, or
-// if the page could not be fetched and so has no links to follow.
+// worthTrying returns false if the search has already requested the URI of the attempt,
+// or if the attempt needs the links of a page that could not be fetched.
 func (s *search) worthTrying(a Attempt) bool {
 	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil
 	}
-	was := s.asked[a.URL]
-	s.asked[a.URL] = true
+	was := s.requested[a.URL]
+	s.requested[a.URL] = true
 	return !was
 }
 
@@ -165,7 +165,7 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// endsSearch reports whether an error ends the search. If a Source is broken or
+// endsSearch reports whether an error ends the search: if a Source is broken or
 // unavailable, the search must not use another Source instead.
 func endsSearch(err error) bool {
 	var none *notDocumentError
@@ -182,10 +182,10 @@ func endsSearch(err error) bool {
 	return true
 }
 
-// places lists the attempts in their order. A URI that ends in a slash is a site or a part
-// of a site, so its well-known URI comes first. Any other URI may be a document, so the
-// search first requests the URI itself.
-func places(given *url.URL) []Attempt {
+// attemptsFor returns the attempts in order. A URI that ends in a slash is a site or a
+// part of a site, so its well-known URI comes first. Any other URI may be a document,
+// so the search first requests the URI itself.
+func attemptsFor(given *url.URL) []Attempt {
 	at := func(path string) string {
 		u := *given
 		u.Path, u.RawPath, u.RawQuery, u.ForceQuery = path, "", "", false

@@ -9,24 +9,23 @@ import (
 	"instep/resourcesync"
 )
 
-// reading is the content of one Capability List.
-type reading struct {
+type capabilityList struct {
 	set   Set
-	own   bool  // true if the Capability List describes a set; false for an index of Capability Lists
-	named []Set // a set with only URI and description for each Capability List that is linked
+	own   bool  // whether the Capability List describes a set; false for an index of Capability Lists
+	named []Set // one Set for each linked Capability List, with only URI and description
 	none  error // reason why the document is no Capability List; set only if the link to it states an unknown capability
 }
 
-// set reads a Capability List (1.1 §9).
-func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
-	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
+// set interprets a document that should be a Capability List (1.1 §9).
+func (t *trip) set(ctx context.Context, d *doc) (capabilityList, error) {
+	r := capabilityList{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
 		t.sortEntries(ctx, d, &r)
 	}
 	index := d.header.Root == resourcesync.SitemapIndex
 	if len(r.named) == 0 || !index {
 		if err := d.checkKind(resourcesync.URLSet, resourcesync.CapabilityCapabilityList); err != nil {
-			return reading{}, err
+			return capabilityList{}, err
 		}
 	}
 	if n := len(r.named); n > 0 {
@@ -36,7 +35,7 @@ func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	return r, nil
 }
 
-func (t *trip) sortEntries(ctx context.Context, d *doc, r *reading) {
+func (t *trip) sortEntries(ctx context.Context, d *doc, r *capabilityList) {
 	for i := range d.entries {
 		e := &d.entries[i]
 		uri, err := t.s.resolveLink(t, d, e.loc, e.line)
@@ -66,16 +65,16 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// readCapability reads the capability of a document from the document itself, because the
-// entry in the Capability List states none or an unknown one.
+// readCapability reads the capability in the document itself, because the entry in the
+// Capability List states no capability, or an unknown one.
 func (t *trip) readCapability(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
-	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
+	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "the entry has no capability"}
 	if called != "" {
 		n.Quirk, n.Msg = resourcesync.QuirkCapabilityNew, fmt.Sprintf("capability %q is unknown", string(called))
 	}
 	d, err := t.load(ctx, uri)
 	if err != nil {
-		n.Msg += fmt.Sprintf(" and the document can't tell: %v", err)
+		n.Msg += fmt.Sprintf(", and the document can't be read: %v", err)
 		t.note(n)
 		return called
 	}
@@ -98,8 +97,8 @@ func (s *Set) add(c resourcesync.Capability, uri string) {
 	}
 }
 
-// isListing reports whether documents of capability c list resources, changes, packages or
-// archives, and so belong to a set.
+// isListing reports whether documents with capability c belong to a set: they list
+// resources, changes, packages or archives.
 func isListing(c resourcesync.Capability) bool {
 	switch c {
 	case resourcesync.CapabilityResourceList, resourcesync.CapabilityChangeList,

@@ -28,13 +28,13 @@ func (s *search) setsBehind(ctx context.Context, t *trip, d *doc) error {
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
 	case d.leads: // a list with links to documents: the documents must not be mirrored as resources
-		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
+		return &brokenError{uri, fmt.Errorf("the document claims to be %s, but links other documents like a Source Description", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
 }
 
-// setOrigin adds an origin to the Source after a redirect from http to https. After any
-// other redirect to another origin the user has to allow that origin.
+// setOrigin adds an origin to the Source after a redirect from http to https. Other
+// origins need the permission of the user.
 func (s *search) setOrigin(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
@@ -51,7 +51,8 @@ func (s *search) checkOrigin(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// resolveLink returns an error if no document may be read from the resolved URI.
+// resolveLink returns an error if the search must not read a document at the resolved
+// URI.
 func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, err
 	return u.String(), s.checkOrigin(u)
 }
 
-// leaveOut adds a notice that err prevents the search from following an entry or link.
+// leaveOut adds a notice that an entry or link is not followed, with the reason err.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
@@ -81,7 +82,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 }
 
 // fromList finds the Capability List of a list of resources or packages (1.1 §9) by its
-// "up" links. Without a Capability List the list becomes a set of its own.
+// "up" links. If there is no Capability List, the list becomes a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
@@ -97,7 +98,7 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 			return s.makeSetOf(t, first, err.Error())
 		}
 		if slices.Contains(seen, uri) {
-			return &brokenError{uri, fmt.Errorf("the links up go in a circle: %s", strings.Join(append(seen, uri), " → "))}
+			return &brokenError{uri, fmt.Errorf("the \"up\" links form a circle: %s", strings.Join(append(seen, uri), " → "))}
 		}
 		seen = append(seen, uri)
 		if d, err = t.load(ctx, uri); err != nil {
@@ -118,16 +119,16 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List was found after %d \"up\" links", maxUp)}
 }
 
-// makeSetOf makes a set of a list without usable Capability List. why is the reason why
-// the "up" link cannot be followed; "" if the list has no "up" link.
+// makeSetOf makes a set of a list that has no usable Capability List. why is the reason
+// why the "up" link of the list cannot be followed; "" if the list has no "up" link.
 func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
-	// Only a list that the user named becomes a set while its "up" link fails: the
-	// Capability List may be readable again in the next search.
+	// The Capability List may be readable again in the next search. Until then the list
+	// becomes a set only if the user gave its URI.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
@@ -142,8 +143,8 @@ func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	return nil
 }
 
-// fromCapabilityList reads only the sets of the Capability List d, and no other sets of
-// the Source.
+// fromCapabilityList makes the sets of the Source from the Capability List d alone,
+// even if d links a Source Description that lists more sets.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error 
 	if s.src.Description == "" {
 		s.src.Description = r.set.URI
 	}
-	s.src.Sets, err = s.readSets(ctx, d, []reading{r})
+	s.src.Sets, err = s.readSets(ctx, d, []capabilityList{r})
 	return err
 }
 
@@ -171,7 +172,7 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	if err != nil {
 		return err
 	}
-	var r reading
+	var r capabilityList
 	for _, p := range parts {
 		r.named = append(r.named, s.capabilityLists(t, p)...)
 	}
@@ -179,13 +180,13 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	if len(r.named) == 0 {
 		return &brokenError{d.base.String(), whyNoSets(t)}
 	}
-	s.src.Sets, err = s.readSets(ctx, d, []reading{r})
+	s.src.Sets, err = s.readSets(ctx, d, []capabilityList{r})
 	s.src.Complete = err == nil
 	return err
 }
 
-// allDescriptions returns the Source Description d and the Source Descriptions that it
-// links as an index (1.1 §8). Some Sources use a urlset like an index.
+// allDescriptions returns the Source Description d and, if d is an index, the Source
+// Descriptions that it links (1.1 §8). Some Sources use a urlset like an index.
 func (s *search) allDescriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
@@ -219,7 +220,7 @@ func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen m
 		if err == nil {
 			err = p.checkKind(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
-		if err != nil { // without the error, the sets in a missing part would seem deleted
+		if err != nil { // if the search skipped the Source Description, its sets would seem deleted
 			return nil, &brokenError{uri, err}
 		}
 		seen[uri] = true
@@ -233,8 +234,9 @@ func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen m
 
 const inDescription = "a Source Description"
 
-// capabilityLists returns sets with only URI and description. An entry without a
-// capability, or with an unknown one, counts as a Capability List until it is read.
+// capabilityLists returns one Set for each linked Capability List, with only URI and
+// description. An entry without a capability, or with an unknown one, counts as a
+// Capability List until the document is read.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -251,8 +253,8 @@ func (s *search) capabilityLists(t *trip, d *doc) []Set {
 			t.leaveOut(d.base.String(), e.line, err)
 			continue
 		}
-		if s.called[uri] == "" || e.capability == resourcesync.CapabilityCapabilityList {
-			s.called[uri] = e.capability
+		if s.stated[uri] == "" || e.capability == resourcesync.CapabilityCapabilityList {
+			s.stated[uri] = e.capability
 		}
 		sets = append(sets, Set{URI: uri, Description: e.describedBy})
 	}
@@ -278,13 +280,13 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets reads the Capability Lists that level links, and the Capability Lists that they
-// link, each once. If a Capability List cannot be read, its set gets the error (Set.Err).
-// readSets returns an error only if no set is usable.
-func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
+// readSets reads the Capability Lists that are linked in the given documents, and the
+// Capability Lists that these link, each once. If a Capability List cannot be read, its
+// set gets the error (Set.Err). readSets returns an error only if no set is usable.
+func (s *search) readSets(ctx context.Context, d *doc, level []capabilityList) ([]Set, error) {
 	var sets []Set
 	var errs []error
-	var none error // reason why a document was no Capability List
+	var none error // reason why a linked document is no Capability List
 	seen := map[string]bool{d.base.String(): true}
 	for len(level) > 0 {
 		var stubs []Set
@@ -310,17 +312,17 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 	}
 	switch {
 	case len(sets) == 0 && none != nil:
-		return nil, &brokenError{s.src.Description, fmt.Errorf("it names no Capability List that can be read: %w", none)}
+		return nil, &brokenError{s.src.Description, fmt.Errorf("the Source Description names no Capability List that can be read: %w", none)}
 	case len(sets) == 0:
-		return nil, &brokenError{s.src.Description, errors.New("it names no Capability List but those that name each other")}
+		return nil, &brokenError{s.src.Description, errors.New("the document names only Capability Lists that name each other")}
 	case len(errs) == len(sets):
 		return nil, &brokenError{s.src.Description, errors.Join(errs...)}
 	}
 	return sets, nil
 }
 
-func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
-	trips, read := make([]*trip, len(stubs)), make([]reading, len(stubs))
+func (s *search) readLevel(ctx context.Context, stubs []Set) []capabilityList {
+	trips, read := make([]*trip, len(stubs)), make([]capabilityList, len(stubs))
 	var g errgroup.Group
 	g.SetLimit(atATime)
 	for i := range stubs {
@@ -337,13 +339,13 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	return read
 }
 
-func (t *trip) readSet(ctx context.Context, stub Set) reading {
+func (t *trip) readSet(ctx context.Context, stub Set) capabilityList {
 	d, err := t.loadNamed(ctx, stub.URI)
 	if none := t.noCapabilityList(stub.URI, d, err); none != nil {
-		return reading{none: none}
+		return capabilityList{none: none}
 	}
 	if err == nil {
-		var r reading
+		var r capabilityList
 		if r, err = t.set(ctx, d); err == nil {
 			r.set.URI = stub.URI
 			r.set.Description = stub.Description
@@ -351,14 +353,15 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 		}
 	}
 	stub.Err = err
-	return reading{set: stub, own: true}
+	return capabilityList{set: stub, own: true}
 }
 
-// noCapabilityList returns an error if a Source Description states an unknown capability
-// for the document and the document is not a Capability List. A temporary error of the
-// request does not decide this, so noCapabilityList then returns nil.
+// noCapabilityList returns an error if a Source Description states an unknown
+// capability for the document, and the document is not a Capability List. After a
+// temporary error of the request noCapabilityList returns nil, because the document may
+// still be one.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
-	c := t.s.called[uri]
+	c := t.s.stated[uri]
 	switch {
 	case c == "" || c.Known() || errors.Is(err, fetch.Temporary):
 		return nil

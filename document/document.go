@@ -1,11 +1,10 @@
-// Package document reads a document of a Source from any origin: it is fetched or
-// opened, stored in a temporary file, and read to its end tag before anything acts on
-// it.
+// Package document reads the documents of a Source, from a server, a file or any other
+// origin. A document is stored in a temporary file and read to its end tag before
+// anything acts on it.
 //
-// A [Reader] has the options, and a [Fetcher] that says where documents come from.
-// [Reader.Read] returns a [Document], or an [Error] that distinguishes failed transfers
-// from unusable text. The caller handles everything that is specific to a kind of
-// document, such as the order of entries.
+// A [Reader] has the options and the Fetcher. [Reader.Read] returns a [Document], or an
+// [Error] that distinguishes failed transfers from unusable text. The caller handles
+// everything that is specific to a kind of document, such as the order of entries.
 package document
 
 import (
@@ -25,8 +24,8 @@ import (
 // bytes.
 const MaxEntries = 1_000_000
 
-// EntriesWithin returns the largest number of entries in a document of a given length.
-// It grows with the length, so that callers of larger documents need to set only one limit.
+// EntriesWithin returns the largest number of entries in a document with the given number
+// of bytes. A caller that reads larger documents only needs to raise the limit in bytes.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
@@ -34,17 +33,18 @@ func EntriesWithin(bytes int64) int {
 // Document is a completely read document. The caller must close it.
 type Document struct {
 	URI      string              // the requested URI
-	Base     *url.URL            // URL of the response; nil if the document has none
+	Base     *url.URL            // URL of the response; nil if the document was not read from a URL
 	Served   time.Time           // Date header of the response; zero if there was none
 	Modified time.Time           // Last-Modified header of the response; zero if there was none
-	Header   resourcesync.Header // the header, including elements after the entries
-	Bad      int                 // number of entries without a usable URI, whose resources are unknown
+	Header   resourcesync.Header // the header, with the elements that come after the entries
+	Bad      int                 // number of entries that cannot be used, so that their resources are unknown
 
 	file *spool.File // temporary file with the bytes; empty if they were not stored
 	opts []resourcesync.Option
 }
 
-// Entries yields the usable entries of the document, any number of times, with absolute URIs.
+// Entries yields the usable entries of the document, with absolute URIs. It may be called
+// any number of times.
 func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for e, err := range resourcesync.NewDecoder(d.file.Reader(), d.opts...).Entries() {
@@ -59,8 +59,8 @@ func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// Absolute resolves a relative loc against the document. It returns other texts
-// unchanged, even if they are not URIs.
+// Absolute returns the absolute URI for the loc of an entry. It returns a loc that is
+// not a relative URI unchanged.
 func (d *Document) Absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc

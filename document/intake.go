@@ -6,20 +6,20 @@ import (
 	"io"
 )
 
-// ErrNoHead means that there is no document header within the allowed number of bytes:
-// the response is an HTML page or an attack.
+// ErrNoHead means that the header of the document is longer than allowed. Such a
+// response is an HTML page or an attack.
 var ErrNoHead = errors.New("no header of a document")
 
-// intake passes the bytes of a document to the decoder. It returns an error if the text
-// before the header, or after it, is too long.
+// intake passes the bytes of a document to the decoder. It limits the length of the
+// header, and then the length of the rest.
 type intake struct {
 	from        io.Reader
-	limit       int64 // largest number of bytes, first up to the header and then after it
-	left        int64 // number of bytes that may still be read
-	found       bool
-	head        []byte // the start of the body up to the rs:md of the document, or all that was read if there is none
-	keep        int64  // largest length of head
-	transferErr error  // error of reading the response
+	limit       int64  // largest length in bytes of the header until found is set, then of the rest
+	left        int64  // number of bytes that may still be read before limit is reached
+	found       bool   // whether the header was read
+	head        []byte // the first bytes of the body, up to the length keep
+	keep        int64
+	transferErr error // error of reading the response
 }
 
 func (in *intake) Read(p []byte) (int, error) {

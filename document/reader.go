@@ -14,15 +14,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Fetcher requests documents; [*fetch.Client] implements it.
+// Fetcher requests documents. [*fetch.Client] implements it.
 type Fetcher interface {
-	// Document returns the response to a request for the document at uri. At most limit
-	// bytes of it are read. The caller closes the body.
+	// Document returns the response to a request for the document at uri. The caller
+	// reads at most limit bytes of the body, and closes it.
 	Document(ctx context.Context, uri string, limit int64, v fetch.Validators) (*fetch.Response, error)
 }
 
-// Opener is a Fetcher for documents with a name instead of a URI, such as files, or
-// objects in a bucket. The URIs of their entries are not resolved.
+// Opener is a Fetcher for documents that have a name instead of a URI, such as files or
+// objects in a bucket. Relative URIs in these documents are not resolved.
 type Opener func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Document implements Fetcher.
@@ -37,14 +37,14 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 // Reader reads documents. Only From is required.
 type Reader struct {
 	From   Fetcher
-	Spool  string              // directory for temporary files; "" means that of the system
+	Spool  string              // directory for temporary files; "" means the default directory of the system
 	Limit  int64               // largest size in bytes of a document as transferred; 0 means fetch.MaxDocument. If it is more than fetch.MaxDocument, it also limits the decompressed size
-	Head   int64               // number of bytes in which the header must be found; 0 means Limit
+	Head   int64               // largest length of the header in bytes; 0 means Limit
 	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
 	Strict bool                // whether documents with values that the standard does not allow are refused
-	Once   bool                // whether the bytes are discarded; a Document then has its header, but neither Raw nor Entries
+	Once   bool                // whether the bytes are not stored; the Document then has a header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // collects the notes on all documents that are read, even on unusable ones; may be nil
+	Notes *resourcesync.NoteTally // collects the notes about all documents that are read, even unusable ones; may be nil
 
 	// Enough is called before the first entry. md reports whether the header contained
 	// an rs:md element. If Enough returns true, the rest of the document is neither
@@ -52,15 +52,15 @@ type Reader struct {
 	Enough func(d *Document, md bool) bool
 
 	// Entry is called with each entry while the document is read. The URIs in the entry
-	// are not resolved yet. For an unusable entry err is set, and only the line of e is
-	// known. e is valid until Entry returns. Entry must not act on it yet, because the
-	// document may turn out to be incomplete. If Entry returns an error, reading ends.
-	// Entry may be nil.
+	// are not resolved yet. For an unusable entry err is set, and only e.Line is known. e
+	// is valid until Entry returns. Entry must not change anything outside of the program
+	// yet, because the document may be incomplete. If Entry returns an error, reading
+	// ends. Entry may be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
 
-// Read requests the document at uri and reads it completely. Errors of From are
-// returned unchanged; all others are an [*Error].
+// Read requests the document at uri and reads it completely. It returns an error of From
+// unchanged. All other errors are an [*Error].
 func (r *Reader) Read(ctx context.Context, uri string) (*Document, error) {
 	resp, err := r.From.Document(ctx, uri, r.limit(), fetch.Validators{})
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	}
 	headless, err := r.decode(d, in)
 	if err == nil && !r.Once {
-		_, err = io.Copy(io.Discard, in) // Raw includes bytes after the end tag
+		_, err = io.Copy(io.Discard, in) // store the bytes after the end tag for Raw, too
 	}
 	if err == nil {
 		return d, nil
@@ -115,8 +115,7 @@ func (r *Reader) options() []resourcesync.Option {
 	return opts
 }
 
-// decode reads the document to its end. If it fails, headless reports whether not even
-// the header was found.
+// decode returns headless if it fails before the end of the header.
 func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	opts := r.options()
 	if r.Notes != nil {
@@ -130,7 +129,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}
-	var entry resourcesync.Entry // allocated once for all entries
+	var entry resourcesync.Entry // declared outside of the loop, so that it is allocated only once
 	for e, err := range dec.Entries() {
 		bad := errors.Is(err, resourcesync.BadEntry)
 		if err != nil && !bad {

@@ -41,8 +41,8 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// The map and the Aggregation have the names of blank nodes until the end of the
-// document, because only then are their URIs known.
+// The map and the Aggregation are blank nodes with these names until the whole document
+// was read, because their URIs may be at its end.
 const (
 	atomMap         = "_: map"
 	atomAggregation = "_: aggregation"
@@ -55,7 +55,7 @@ type atomReader struct {
 	g *graph
 
 	aggregation string // the URI of the Aggregation
-	author      string // the node whose creators the authors in the root element are: the map or the Aggregation
+	author      string // the node that the authors in the root element have created: the map or the Aggregation
 }
 
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
@@ -105,7 +105,7 @@ func (r *atomReader) child(start *xml.StartElement) error {
 		err := r.d.DecodeElement(&p, start)
 		r.creators(r.author, p)
 		return err
-	case "source": // the authors in this element are those of the map (1.0 Atom §4.2.11)
+	case "source": // the authors in "source" are the authors of the map (1.0 Atom §4.2.11)
 		var e atomEntry
 		err := r.d.DecodeElement(&e, start)
 		r.creators(atomMap, e.Authors...)
@@ -178,8 +178,8 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the URI of the type that an atom:category states; "" if the category
-// does not state a type.
+// typeOf returns the URI of the type in an atom:category; "" if the category is not a
+// type.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):

@@ -27,32 +27,32 @@ const (
 	kindMap
 	kindSitemap
 	kindFeed
-	kindRepository // a response of an OAI-PMH repository that is not a record
+	kindRepository // any response of an OAI-PMH repository, except a record
 )
 
-// answer is the content of a document: a map, or leads (URIs that may lead to maps).
+// answer is the content of a document: a map, or URIs that may lead to maps.
 type answer struct {
 	kind     kind
-	m        *Map // the Resource Map; nil if the document has another kind
+	m        *Map // the Resource Map; nil if the document is not a map
 	leads    []lead
 	problems []Problem
 	notes    []string // messages about parts of the document that were skipped
 }
 
-// scan reads one document during a search; its field doc is the result.
+// scan reads one document of a search. The result is its field doc.
 type scan struct {
 	uri    string
 	served string // the Content-Type of the response, without parameters
 	goal   goal
 	site   string // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	in     Reader
-	cut    bool // links were skipped, because the document has more than maxLeads
+	cut    bool // whether links were skipped because of maxLeads
 	doc    answer
 }
 
 func (s *scan) read(body io.Reader) error {
-	b := bufio.NewReaderSize(body, headSize)
-	head, err := b.Peek(headSize)
+	b := bufio.NewReaderSize(body, kindBytes)
+	head, err := b.Peek(kindBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -76,15 +76,17 @@ func (s *scan) read(body io.Reader) error {
 	return nil
 }
 
-// headSize is the number of bytes by which the kind of a document is recognised.
-const headSize = 64 << 10
+// kindBytes is the number of bytes at the start of a document that are read to
+// recognise its kind.
+const kindBytes = 64 << 10
 
-// marked matches words of the ORE vocabulary. A feed that has them before its first entry
-// is a Resource Map, and not a list of maps.
-var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
+// oreVocabulary matches terms of ORE. A feed that has them before its first entry is a
+// Resource Map, and not a list of maps.
+var oreVocabulary = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
 // recognise returns the kind of a document by its root element. It uses the media type
-// only if the root element decides nothing, because servers often send a wrong one.
+// only if the root element does not show the kind, because servers often send a wrong
+// media type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
@@ -99,21 +101,22 @@ func (s *scan) recognise(head []byte) kind {
 	case space == nsAtom && root == "entry", space == nsRDF && root == "RDF":
 		return kindMap
 	case space == nsAtom && root == "feed":
-		if s.goal == toMap || s.goal == toAggregation || marked.Match(beforeEntries(head)) {
+		if s.goal == toMap || s.goal == toAggregation || oreVocabulary.Match(beforeEntries(head)) {
 			return kindMap
 		}
 		return kindFeed
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // servers send error pages with the media type of the map
+		return kindPage // some servers send an HTML error page with the media type of the map
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns empty names if the start tag of the root element is not within head.
+// rootName returns empty names if the start tag of the root element does not end within
+// head.
 func rootName(head []byte) (space, local string) {
 	if firstByte(head) != '<' {
 		return "", ""
@@ -136,7 +139,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores at most mostProblems problems for each rule.
+// tell stores at most maxProblems problems for each rule.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -144,7 +147,7 @@ func (s *scan) tell(p Problem) {
 			n++
 		}
 	}
-	if n < mostProblems {
+	if n < maxProblems {
 		s.doc.problems = append(s.doc.problems, p)
 	}
 }
@@ -155,8 +158,8 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add stores a lead (a URI that may lead to a map). It skips the lead if the document has
-// more than maxLeads or if the URI is too long.
+// add stores a link to follow. It skips the link if the document has more than maxLeads
+// links, or if the URI is too long.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -229,8 +232,8 @@ func (s *scan) readSitemap(b io.Reader) error {
 	return nil
 }
 
-// addListed adds the URI in an entry of a Sitemap. The Sitemap may list only URLs in the
-// directory of the URL base.
+// addListed stores the URI in an entry of a Sitemap. The Sitemap may only list URLs in
+// the directory of the URL base.
 func (s *scan) addListed(base string, e *resourcesync.Entry, root resourcesync.Root) {
 	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, optional: true}
 	if root == resourcesync.SitemapIndex {
@@ -281,20 +284,20 @@ func (s *scan) readFeed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	if err != nil { // the search still uses the entries before the error
+	if err != nil { // the search still follows the links before the error
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil
 }
 
-// nowhere is the base URL of a document without a URL. Its host cannot exist (RFC 6761
+// nowhere is the base URL of a file that has no URL. The host cannot exist (RFC 6761
 // §6.4).
 const nowhere = "http://file.invalid/"
 
-// Inspect returns the problems of a document that was not fetched. The parameter uri is a
-// URL or the name of a file. For a file, rules about the URL of the document are not
-// checked. The parameter served is the media type; "" if it is unknown. Inspect returns
-// an error if the document cannot be read.
+// Inspect returns the problems of a document that the caller has fetched or opened. The
+// parameter uri is a URL or the name of a file; rules about the URL of the document are
+// not checked for a file. The parameter served is the media type; "" if it is unknown.
+// Inspect returns an error if the document cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -302,7 +305,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // documents that are not maps have no rules
+		err = nil // the rules only apply to maps
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

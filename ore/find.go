@@ -25,17 +25,16 @@ type Finder struct {
 
 	Depth    int // the largest number of links from the given URI to a map; 0 means 10
 	Requests int // the largest number of requests in a search; 0 means 20,000
-	// Pages limits the requests that check whether an HTML page is at the URI of a map,
-	// which ORE does not allow. 0 means 100 maps; a negative number means no such
-	// requests.
+	// Pages is the number of maps whose URI is also requested as HTML: ORE does not allow
+	// an HTML page at the URI of a map. 0 means 100; a negative number means none.
 	Pages int
 
 	// Found is called once for each map. If it returns an error, the search ends.
 	Found func(*Found) error
 	// Problem is called for each violation of a rule; it may be nil.
 	Problem func(Problem)
-	// Note is called for each part of a document that was skipped, and for each oddity of
-	// a map; it may be nil.
+	// Note is called for each part of a document that was skipped, and for each invalid
+	// part of a map; it may be nil.
 	Note func(uri, text string)
 	// Failed is called for each linked document that could not be read; it may be nil.
 	Failed func(uri string, err error)
@@ -66,7 +65,7 @@ const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 64 << 20 // most bytes of memory for the URIs that are still to be requested
+	maxQueue        = 64 << 20 // largest memory in bytes for the queue of URIs to request
 	maxListing      = 200 << 20
 )
 
@@ -74,8 +73,8 @@ type search struct {
 	f            Finder
 	rep          Report
 	queue        []lead
-	seen         map[string]*target // what was found at each requested URI, by the URI without fragment
-	freeBytes    int64              // bytes of memory that the queue may still take
+	seen         map[string]*target // results of earlier requests, by the URI without fragment
+	freeBytes    int64              // bytes of memory that the queue may still use
 	requestsLeft int                // number of requests that the search may still send
 	pages        int
 }
@@ -83,15 +82,15 @@ type search struct {
 // target is the result of a request for a URI.
 type target struct {
 	kind     kind
-	goal     goal // what the link promised to be at the URI
+	goal     goal // what the link to the URI promised
 	m        *Map // a short form of the Resource Map at the URI; nil if there is no map
-	whole    bool // m has all aggregated resources of the map
+	whole    bool // whether the short form m has all aggregated resources
 	err      error
-	reported bool // the error was reported, and must not be reported again
+	reported bool // whether the error was reported
 }
 
-// Find searches for Resource Maps from the URI of a map, a page, a resource, a feed, a
-// Sitemap or an OAI-PMH repository. It skips linked documents that cannot be read. It
+// Find searches for Resource Maps. It starts at uri, which may be the URI of a map, a page,
+// a resource, a feed, a Sitemap or an OAI-PMH repository. It skips linked documents that cannot be read. It
 // returns an error if the given document cannot be read, if ctx is done, or if Found
 // returns an error.
 func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
@@ -104,7 +103,7 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 		return s.rep, err
 	}
 	if u.Path == "" || u.Path == "/" {
-		s.robots(ctx, u)
+		s.pushSitemaps(ctx, u)
 	}
 	for len(s.queue) > 0 && ctx.Err() == nil {
 		l := s.queue[0]
@@ -123,14 +122,14 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	return s.rep, ctx.Err()
 }
 
-// stopError marks an error of the callback Found, which ends the search.
+// stopError is an error that the callback Found returned to end the search.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// fetchFailed reports an error of a request. If the link does not promise a map, an error
-// counts as a failure only if a later request may succeed or the document is too large.
+// fetchFailed reports an error of a request. If the link does not promise a map, only a
+// temporary error or a document that is too large counts as a failure.
 func (s *search) fetchFailed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -160,7 +159,7 @@ func (s *search) tell(found ...Problem) {
 
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
-	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
+	if t, ok := s.seen[l.uri]; ok && !t.mustReadAsList(l) {
 		return s.revisit(l, t)
 	}
 	t := &target{goal: l.goal}
@@ -170,9 +169,9 @@ func (s *search) visit(ctx context.Context, l *lead) error {
 	return t.err
 }
 
-// unlisted reports whether a document that was read as a map must be read again as a list
-// of maps, because the lead says that it is a list.
-func (t *target) unlisted(l *lead) bool {
+// mustReadAsList reports whether the document was read as a map, but the link says that
+// it is a list of maps.
+func (t *target) mustReadAsList(l *lead) bool {
 	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
@@ -186,7 +185,7 @@ func (s *search) request(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // before the next request, which would otherwise wait if the limit of open responses of the host is reached
+	_ = resp.Body.Close() // an open response may block the next request to the same host
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -282,10 +281,10 @@ func (s *scan) addHeaderLinks(resp *fetch.Response) {
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // the link describes another resource
+			continue // the "anchor" parameter says that the link belongs to another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
-			found = append(found, linked(&h, WayHeader, resp.URL)...)
+			found = append(found, leadsOfLink(&h, WayHeader, resp.URL)...)
 		}
 	}
 	s.doc.leads = append(found, s.doc.leads...)
@@ -305,9 +304,9 @@ func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, erro
 	return io.ReadAll(resp.Body)
 }
 
-const maxContext = 1 << 20 // bytes of the largest JSON-LD context that is loaded
+const maxContext = 1 << 20 // largest JSON-LD context in bytes
 
-// mapFound checks and reports a map, unless the map was reported before under another
+// mapFound checks and reports a map, unless the same map was already found at another
 // URI.
 func (s *search) mapFound(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
 	m := doc.m
@@ -328,7 +327,7 @@ func (s *search) mapFound(ctx context.Context, l *lead, t *target, resp *fetch.R
 		s.seen[self] = t
 	}
 	s.tell(doc.problems...)
-	if problems := s.conflated(ctx, l, resp); len(problems) > 0 {
+	if problems := s.checkConflation(ctx, l, resp); len(problems) > 0 {
 		s.tell(problems...)
 		f.Way = WayConflated
 	}
@@ -342,7 +341,7 @@ func (s *search) mapFound(ctx context.Context, l *lead, t *target, resp *fetch.R
 	for _, n := range m.Notices {
 		s.note(f.URI, n)
 	}
-	t.m, t.whole = m.brief()
+	t.m, t.whole = m.summary()
 	s.rep.Maps++
 	if s.f.Found != nil {
 		if err := s.f.Found(&f); err != nil {
@@ -353,9 +352,9 @@ func (s *search) mapFound(ctx context.Context, l *lead, t *target, resp *fetch.R
 	return nil
 }
 
-// selfOfRecord returns the URI that a map in an OAI-PMH record states for itself. It
-// returns "" if the URI is of another origin than the record: otherwise a record could
-// pretend to be a map of another site.
+// selfOfRecord returns the URI that a map in an OAI-PMH record states for itself. If
+// this URI has another origin than the record, it returns "": a record must not pretend
+// to be a map of another site.
 func selfOfRecord(m *Map, at string) string {
 	if !m.Wrapped || m.Self == "" {
 		return ""
@@ -371,8 +370,8 @@ func selfOfRecord(m *Map, at string) string {
 	return withoutFragment(self.String())
 }
 
-// pushOtherMaps queues the URIs of further maps of the Aggregation, and of maps of
-// Aggregations inside it.
+// pushOtherMaps queues other maps of the same Aggregation, and maps of Aggregations
+// that the map aggregates.
 func (s *search) pushOtherMaps(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
@@ -383,13 +382,13 @@ func (s *search) pushOtherMaps(l *lead, m *Map) {
 	}
 }
 
-// push queues the lead next, which was found in the target of l. It counts a lead that is
-// too deep or needs too much memory, and drops it.
-func (s *search) push(l *lead, next lead) {
+// push queues a lead that was found at the URI of another lead, parent. If the search is
+// too deep or needs too much memory, push drops the lead and counts it in the Report.
+func (s *search) push(parent *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
-	next.depth = l.depth + 1
-	next.indirect = next.indirect || l.indirect && l.goal == toPage
-	if next.way == WayLink && l.indirect && next.goal == toMap {
+	next.depth = parent.depth + 1
+	next.indirect = next.indirect || parent.indirect && parent.goal == toPage
+	if next.way == WayLink && parent.indirect && next.goal == toMap {
 		next.way = WayIndirect
 	}
 	switch {
@@ -407,7 +406,7 @@ func (s *search) push(l *lead, next lead) {
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
-		return s.repository(ctx, l)
+		return s.pushRecords(ctx, l)
 	case doc.kind == kindPage && l.goal == toMap && !l.optional:
 		return s.pageAtMap(l)
 	case l.goal == toMap:
@@ -429,9 +428,9 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	return nil
 }
 
-// checkPromise reports a problem if a link promises a way to a map, but its target has
-// none. promising is the number of links in the target that promise a map or a way to a
-// map.
+// checkPromise reports a problem if a link promises that its target links a map, but
+// the target has no such link. promising is the number of links in the target that
+// promise a map, or a page with a link to a map.
 func (s *search) checkPromise(l *lead, doc *answer, promising int) {
 	switch {
 	case l.goal == toAggregation && !l.optional && promising == 0:
@@ -444,10 +443,10 @@ func (s *search) checkPromise(l *lead, doc *answer, promising int) {
 	}
 }
 
-// conflated requests the URI of a map as HTML, and returns a problem if there is a page:
-// the URI must only return the map (ORE alpha §5.2). The URI of an Aggregation may return
-// both, so it is not checked.
-func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
+// checkConflation requests the URI of a map as HTML, and returns a problem if the
+// response is a page: the URI must only return the map (ORE alpha §5.2). The URI of an
+// Aggregation may return both, so it is not checked.
+func (s *search) checkConflation(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
 	}
@@ -462,7 +461,7 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
 	s.requestsLeft--
 	if err != nil {
-		return found // the URI has no HTML page, so there is no problem
+		return found // without an HTML page there is no problem
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
@@ -474,8 +473,9 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	return append(found, l.problem(ruleOnlyMap, "a request for text/html returns an HTML page instead of the map"))
 }
 
-// robots queues the Sitemaps in the robots.txt of a host (ORE alpha §2.2).
-func (s *search) robots(ctx context.Context, host *url.URL) {
+// pushSitemaps queues the Sitemaps that the robots.txt of the host names (ORE alpha
+// §2.2).
+func (s *search) pushSitemaps(ctx context.Context, host *url.URL) {
 	origin := fetch.Origin(host)
 	from := &lead{uri: origin + "/robots.txt"}
 	resp, err := s.f.Client.Get(ctx, fetch.Request{URL: from.uri, Accept: "text/plain, */*;q=0.1", MaxBytes: maxPage})
@@ -495,8 +495,9 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	}
 }
 
-// repository queues the records that contain maps (ORE alpha §2.1).
-func (s *search) repository(ctx context.Context, l *lead) error {
+// pushRecords queues the records of an OAI-PMH repository that contain maps (ORE alpha
+// §2.1).
+func (s *search) pushRecords(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
 	formats, err := c.Formats(ctx)
@@ -523,8 +524,8 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 	return nil
 }
 
-// repositoryOf returns the base URL of an OAI-PMH repository: the URI of a request
-// without the arguments of OAI-PMH.
+// repositoryOf returns the base URL of an OAI-PMH repository: it removes the arguments
+// of OAI-PMH from the URI of a request.
 func repositoryOf(uri string) string {
 	base, query, _ := strings.Cut(uri, "?")
 	var own []string
@@ -549,8 +550,9 @@ func recordURI(base, prefix, identifier string) string {
 	return base + sep + url.Values{"verb": {"GetRecord"}, "metadataPrefix": {prefix}, "identifier": {identifier}}.Encode()
 }
 
-// isMapFormat reports whether an OAI-PMH metadata format has Resource Maps. The prefix
-// decides, too, since many repositories state no namespace of ORE.
+// isMapFormat reports whether records in an OAI-PMH metadata format are Resource Maps.
+// It also accepts the usual prefixes, because many repositories do not state the
+// namespace of ORE.
 func isMapFormat(f oaipmh.Format) bool {
 	switch f.Namespace {
 	case nsAtom, nsORE, nsOREAtom:

@@ -36,20 +36,19 @@ type statement struct {
 	object    term
 }
 
-// graph has the statements of a map by their subjects.
 type graph struct {
-	subjects []string // all subjects of statements, in the order of the document
-	about    map[string][]statement
+	subjects []string               // subjects of statements, in the order of the document
+	about    map[string][]statement // statements by their subject
 	size     int
-	blank    int   // number of blank nodes to which the method anonymous gave names
-	err      error // ErrTooLarge if the map has more than maxStatements
+	blank    int   // number of calls of newBlankNode
+	err      error // set if the map has more than maxStatements
 }
 
 func newGraph() *graph { return &graph{about: map[string][]statement{}} }
 
-// anonymous returns a new name for a blank node. The name contains a space, which names
-// in documents cannot contain, so they never clash.
-func (g *graph) anonymous() string {
+// newBlankNode returns a new name with a space, which cannot occur in a name that was
+// read from a document.
+func (g *graph) newBlankNode() string {
 	g.blank++
 	return fmt.Sprintf("_: %d", g.blank)
 }
@@ -75,8 +74,8 @@ func (g *graph) state(subject string, s statement) {
 	g.about[subject] = append(g.about[subject], s)
 }
 
-// rename moves the statements about a blank node to a node with a URI, before the
-// statements that the node has already.
+// rename moves all statements about a blank node to the node uri. If uri already has
+// statements, the moved ones come before them.
 func (g *graph) rename(blank, uri string) {
 	g.subjects = append(g.subjects, uri)
 	g.about[uri] = append(g.about[blank], g.about[uri]...)
@@ -93,7 +92,7 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value that is not empty. It tries the predicates in their order.
+// text returns the first value that is not empty. It tries the predicates in order.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -109,14 +108,13 @@ func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
 
 func isURI(node string) bool { return node != "" && !isBlank(node) }
 
-// moment returns the time in a term of Dublin Core. The parameter local is the name of
-// the term, such as "modified".
-func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
-	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
+// termTime returns the time in a term of Dublin Core, such as "modified".
+func (g *graph) termTime(m *Map, subject, term string) resourcesync.Datetime {
+	return m.datetime(g.text(subject, nsDCTerms+term, nsDC+term))
 }
 
-// datetime returns zero for an empty or invalid text, and adds a notice about an invalid
-// text.
+// datetime returns the zero value for an empty or invalid text. For an invalid text it
+// adds a notice.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -139,8 +137,8 @@ func (g *graph) types(node string) []string {
 	return types
 }
 
-// creators returns the names of the creators. A creator without a name is named by the
-// URI.
+// creators returns the names of the creators. For a creator without a name it returns
+// the URI.
 func (g *graph) creators(subject string) []string {
 	var names []string
 	for _, s := range g.about[subject] {
@@ -160,8 +158,8 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill sets the fields of a Map by the statements. The map was read from the URL uri. The
-// node self is the map; "" if no node is.
+// fill sets the fields of a Map from the statements. uri is the URL from which the map
+// was read. self is the node of the map; "" if the document does not name it.
 func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	if g.err != nil {
 		return g.err
@@ -175,7 +173,7 @@ func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	}
 	self = cmp.Or(self, uri)
 	m.Creators = g.creators(self)
-	m.Created, m.Modified = g.moment(m, self, "created"), g.moment(m, self, "modified")
+	m.Created, m.Modified = g.termTime(m, self, "created"), g.termTime(m, self, "modified")
 	m.Rights = g.text(self, nsDCTerms+"rights", nsDC+"rights")
 	a := &m.Aggregation
 	a.URI = aggregation
@@ -184,7 +182,7 @@ func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 		m.Resources = append(m.Resources, g.resource(m, r))
 	}
 	if !isURI(a.URI) {
-		m.notice("the Aggregation has no URI, so a URI derived from that of the map is used")
+		m.notice("the Aggregation has no URI, so its URI is derived from the URI of the map")
 		a.URI = m.URI + "#aggregation"
 	}
 	return nil
@@ -194,11 +192,10 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	uri := a.URI
 	a.Title = g.text(uri, nsDCTerms+"title", nsDC+"title")
 	a.Types, a.Creators = g.types(uri), g.creators(uri)
-	a.Created, a.Modified = g.moment(m, uri, "created"), g.moment(m, uri, "modified")
+	a.Created, a.Modified = g.termTime(m, uri, "created"), g.termTime(m, uri, "modified")
 	a.Maps = g.maps(m, uri)
 }
 
-// maps returns the URIs of other maps that describe a node.
 func (g *graph) maps(m *Map, node string) []string {
 	var uris []string
 	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {
@@ -215,7 +212,7 @@ func (g *graph) resource(m *Map, uri string) Resource {
 		Title:     g.text(uri, nsDCTerms+"title", nsDC+"title"),
 		MediaType: g.text(uri, nsDCTerms+"format", nsDC+"format"),
 		Types:     g.types(uri), Creators: g.creators(uri), Maps: g.maps(m, uri),
-		Modified: g.moment(m, uri, "modified"),
+		Modified: g.termTime(m, uri, "modified"),
 	}
 	if n, err := strconv.ParseInt(g.text(uri, nsDCTerms+"extent"), 10, 64); err == nil && n > 0 {
 		r.Length = n
@@ -223,9 +220,9 @@ func (g *graph) resource(m *Map, uri string) Resource {
 	return r
 }
 
-// described returns the node of a map and the node of its Aggregation. If the document
-// has several maps, it prefers the map with the given URI to the first one.
-func (g *graph) described(uri string) (self, aggregation string) {
+// findMap returns the node of a map and the node of its Aggregation. If the document
+// has several maps, it prefers the map at uri, and otherwise takes the first one.
+func (g *graph) findMap(uri string) (self, aggregation string) {
 	for _, s := range g.subjects {
 		for _, a := range g.nodes(s, nsORE+"describes") {
 			if aggregation == "" || s == uri && self != uri {
@@ -255,7 +252,8 @@ func (g *graph) described(uri string) (self, aggregation string) {
 
 func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
 
-// aggregated returns the URIs in ore:aggregates, and the subjects of ore:isAggregatedBy.
+// aggregated returns the objects of ore:aggregates and the subjects of
+// ore:isAggregatedBy.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -276,10 +274,12 @@ func (g *graph) aggregated(aggregation string) []string {
 	return found
 }
 
-// maxNames is the largest number of types, creators or maps that are stored of one node.
+// maxNames is the largest number of types, of creators and of maps that are stored for
+// one node.
 const maxNames = 100
 
-// appendOnce drops s if the list has maxNames elements.
+// appendOnce drops a string that list already contains, and any string if list has
+// maxNames elements.
 func appendOnce(list []string, s string) []string {
 	if len(list) >= maxNames || slices.Contains(list, s) {
 		return list

@@ -31,7 +31,7 @@ const (
 	maxContexts = 100     // largest number of contexts in one document
 	maxTerms    = 2_000   // largest number of terms in the contexts of one document
 	maxValues   = 500_000 // largest number of objects, lists and values in one document
-	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; at this limit, expanding a document takes seconds
+	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; at this limit, the expansion takes seconds
 	maxRemote   = 8       // largest number of contexts that are loaded for one document
 )
 
@@ -39,8 +39,7 @@ const (
 // read.
 type Loader func(uri string) ([]byte, error)
 
-// contexts loads the JSON-LD contexts of a map, of which it counts the number and the
-// size.
+// contexts loads the JSON-LD contexts of a map, and limits their number and size.
 type contexts struct {
 	load Loader
 	left int
@@ -86,9 +85,10 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure counts what makes it slow to expand a document. The library json-gold processes
-// a context again for each object to which the context applies. A context inside the
-// definition of a term (JSON-LD 1.1 §4.1.8) may apply to all objects.
+// measure counts the parts of a document that make its expansion slow. The library
+// json-gold processes a context again for each object to which the context applies. A
+// context inside the definition of a term (JSON-LD 1.1 §4.1.8) may apply to all
+// objects.
 type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) count(v any, depth int, inContext bool) error {
@@ -122,7 +122,7 @@ func (m *measure) count(v any, depth int, inContext bool) error {
 		return fmt.Errorf("%w: contexts inside terms may apply to too many objects", ErrTooLarge)
 	}
 	if m.contexts > maxContexts || m.terms > maxTerms {
-		return fmt.Errorf("%w: the document has more than %d contexts, or more than %d terms in them", ErrTooLarge, maxContexts, maxTerms)
+		return fmt.Errorf("%w: the document has more than %d contexts, or more than %d terms in its contexts", ErrTooLarge, maxContexts, maxTerms)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	if err != nil {
 		return err
 	}
-	self, aggregation := g.described(uri)
+	self, aggregation := g.findMap(uri)
 	return g.fill(m, uri, self, aggregation)
 }
 
@@ -156,8 +156,8 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	// json-gold could also convert the document to RDF, but in quadratic time: it compares
-	// each value of a property with all others.
+	// json-gold could also convert the document to RDF, but it compares each value of a
+	// property with all others, which takes quadratic time.
 	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
@@ -175,11 +175,10 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 // graphs of the document, and makes one statement for each element of a list.
 type expanded struct{ *graph }
 
-// node adds the statements about a node, and returns the URI or blank name of the node.
 func (e expanded) node(node map[string]any) string {
 	id, _ := node["@id"].(string)
 	if id == "" {
-		id = e.anonymous()
+		id = e.newBlankNode()
 	}
 	for _, key := range slices.Sorted(maps.Keys(node)) {
 		values, _ := node[key].([]any)
@@ -200,9 +199,9 @@ func (e expanded) node(node map[string]any) string {
 	return id
 }
 
-// values adds the values of one property, and the statements about nodes in them. The
-// properties @graph and @included only contain nodes, so they give no statement with the
-// property itself.
+// values adds a statement for each value of a property, and the statements about nodes
+// in the values. The properties @graph and @included only contain nodes and give no
+// statements themselves.
 func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
@@ -221,7 +220,8 @@ func (e expanded) values(id, property string, values []any) {
 	}
 }
 
-// reverse adds the statements under @reverse, whose object is the node with the given id.
+// reverse adds the statements under @reverse. Their object is the node with the given
+// id.
 func (e expanded) reverse(id string, properties any) {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {
@@ -234,8 +234,8 @@ func (e expanded) reverse(id string, properties any) {
 	}
 }
 
-// jsonError returns the cause inside an error of json-gold, so that errors.Is finds
-// errors of our Loader.
+// jsonError unwraps an error of json-gold, so that errors.Is finds an error of the
+// Loader.
 func jsonError(err error) error {
 	var le *ld.JsonLdError
 	if errors.As(err, &le) {

@@ -20,21 +20,21 @@ const (
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
 	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
 	WayLink        Way = "html-link"      // link rel="resourcemap", §3.1
-	WayIndirect    Way = "html-indirect"  // a page that is itself linked with rel="indirectresourcemap" links to the map, §3.1
+	WayIndirect    Way = "html-indirect"  // a link in a page that is itself linked with rel="indirectresourcemap", §3.1
 	WayAttribute   Way = "html-attribute" // attribute "resourcemap" of an element "a" or "img", §3.2
 	WayRel         Way = "html-rel"       // attribute rel="resourcemap=URI" of an element "a", §3.2
 	WayText        Way = "html-text"      // a URI in the visible text of a page, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
 	WayAggregation Way = "aggregation"    // a link to an Aggregation, whose URI leads to the map (1.0 Discovery §1.2)
-	WayMap         Way = "resource-map"   // another Resource Map links to the map
-	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
+	WayMap         Way = "resource-map"   // a link in another Resource Map
+	WaySimpleFile  Way = "simple-file"    // a link in a page that lists maps, §5.1
 	WayConflated   Way = "conflated-uri"  // the URI returns the map or an HTML page, depending on the request, §5.2
 )
 
 // Discouraged reports whether ORE advises against publishing a map in this way.
 func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
 
-// goal is what a link promises to be at its target.
+// goal is the kind of document to which a link promises to lead.
 type goal uint8
 
 const (
@@ -53,23 +53,23 @@ type lead struct {
 	line  int
 	depth int // number of links from the start of the search to this URI
 
-	optional bool   // the link does not promise a map, so another target is no problem
-	indirect bool   // the link has rel="indirectresourcemap": it leads to a page with a link to the map
-	id       string // for a map in a feed or an OAI-PMH list: its atom:id or its identifier there
-	updated  string // for a map in a feed, a Sitemap or an OAI-PMH list: its time as written there
+	optional bool   // whether the link does not promise a map: then any other target is allowed
+	indirect bool   // whether the link has rel="indirectresourcemap": then it leads to a page with a link to the map
+	id       string // atom:id of the map in a feed that lists maps, or identifier of the OAI-PMH record
+	updated  string // time of the map as a feed, a Sitemap or an OAI-PMH header states it
 	mime     string // attribute "type" of the link to the map
-	site     string // for a Sitemap in robots.txt: the URL of the site, below which all its URLs must be
-	cites    string // target of an element "a" or "img" that names the map; the map should aggregate it
+	site     string // for a Sitemap that robots.txt names: the URL below which the Sitemap may list URLs
+	cites    string // "href" or "src" of the element "a" or "img" that names the map; the map should aggregate this resource
 }
 
 const (
 	relMap      = "resourcemap"
 	relIndirect = "indirectresourcemap"
 
-	maxAnchors = 100     // most links of one page that are followed only because they look like links to maps
-	maxTexts   = 50      // most URIs in the text of one page that are followed
-	maxLeads   = 10_000  // most links of one document that are followed
-	maxPage    = 4 << 20 // most bytes that are read of one HTML page
+	maxAnchors = 100     // largest number of links of one page that are followed because they look like links to maps
+	maxTexts   = 50      // largest number of URIs in the text of one page that are followed
+	maxLeads   = 10_000  // largest number of links of one document that are followed
+	maxPage    = 4 << 20 // largest length in bytes that is read of one HTML page
 )
 
 // Link relations of ORE 1.0 that lead to a Resource Map or to an Aggregation.
@@ -80,15 +80,15 @@ var (
 
 var mapTypes = []string{"application/atom+xml", "application/rdf+xml", "application/ld+json"}
 
-// size estimates the memory of a lead in bytes.
+// size returns the estimated memory of a lead in bytes.
 func (l *lead) size() int64 {
 	const frame = 250
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// linked returns the leads (URIs that may lead to a map) in a link of a page or of a Link
-// header field. The URI of the link must be absolute.
-func linked(l *weblink.Link, way Way, page string) []lead {
+// leadsOfLink returns no lead if the relation of a link has nothing to do with maps.
+// The URI of the link must be absolute.
+func leadsOfLink(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {
 	case l.Has(relIndirect):
@@ -121,11 +121,11 @@ func mediaType(s string) string {
 
 type pageScan struct {
 	uri  string
-	page weblink.Page // has the base URL of the HTML page
+	page weblink.Page // only Base is used: the base URL of the page
 
 	links, cited, texts, anchors []lead
 
-	anchor *lead // the link whose text is being read; nil outside an element "a"
+	anchor *lead // the link whose text is being read; nil outside of an element "a"
 	words  strings.Builder
 }
 
@@ -149,7 +149,7 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// absolute returns "" for a reference that does not lead to an http or https URL.
+// absolute returns "" for a reference to something else than an http or https URL.
 func (p *pageScan) absolute(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
 	if err != nil || ref == "" || !isHTTP(uri) {
@@ -170,12 +170,12 @@ func withoutFragment(uri string) string {
 func (p *pageScan) link(t *weblink.Tag) {
 	l := weblink.Link{Href: p.absolute(t.Attr("href")), Rels: strings.Fields(strings.ToLower(t.Attr("rel"))), Type: t.Attr("type"), Line: t.Line}
 	if l.Href != "" && len(p.links) < maxLeads {
-		p.links = append(p.links, linked(&l, WayLink, p.uri)...)
+		p.links = append(p.links, leadsOfLink(&l, WayLink, p.uri)...)
 	}
 }
 
-// element collects the maps that an element "a" or "img" names. Such a map should
-// aggregate the target of the element.
+// element stores the maps that an element "a" or "img" names in an attribute. Such a
+// map should aggregate the target of the element.
 func (p *pageScan) element(t *weblink.Tag) {
 	p.endAnchor()
 	target := p.absolute(t.Attr("href"))
@@ -204,7 +204,8 @@ var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
 
 var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
 
-// endAnchor stores the link in an element "a" if the link looks like one to a map.
+// endAnchor stores the link of an element "a" if its text, media type or file extension
+// is one of a map.
 func (p *pageScan) endAnchor() {
 	if p.anchor == nil {
 		return
@@ -236,15 +237,16 @@ func (p *pageScan) text(text string, line int) {
 	}
 }
 
-// leads returns the links of the page. Those in the recommended forms come first, so that
-// they are followed first.
+// leads returns the links of the page. Links in the recommended forms come first, so
+// that they are followed first.
 func (p *pageScan) leads() []lead {
 	p.endAnchor()
 	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
 }
 
-// getRecord returns the GetRecord URL inside the query of a gateway's URL (ORE alpha
-// §2.4); "" if uri has none. An unescaped URL extends to the end of the query.
+// getRecord returns the GetRecord URL in the query of a gateway's URL (ORE alpha §2.4);
+// "" if the query has none. If that URL is not escaped, it extends to the end of the
+// query.
 func getRecord(uri string) string {
 	_, query, ok := strings.Cut(uri, "?")
 	if !ok {

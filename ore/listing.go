@@ -33,16 +33,15 @@ type Listing struct {
 	documents map[string][]byte
 }
 
-// maxListed is the largest number of resources in a Listing, which then has two Resource
-// Lists.
+// maxListed is the largest number of resources in a Listing. They fill two Resource Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
 // IncompleteError means that maps may be missing, because a document could not be read or
-// the search reached a limit. There is no Listing then: a reader would delete the
-// resources that it lacks.
+// the search reached a limit. A Listing without the resources of these maps would make
+// readers delete the resources.
 type IncompleteError struct {
-	URI string // the document that could not be read; "" if the search reached a limit
-	Err error  // the error of reading the document
+	URI string // URI of the document that could not be read; "" if the search reached a limit
+	Err error  // why the document could not be read
 }
 
 // Error says which document could not be read, or that a limit was reached.
@@ -56,10 +55,9 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns the cause.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Listing searches for maps from a URI, as Find does, and lists the resources that they
-// aggregate, each once. It leaves out an Aggregation that has a map of its own, because
-// an Aggregation is not a document. It calls Found, Problem, Note and Failed as Find
-// does. The error is an error of Find, an *IncompleteError or, if there is no map, an
+// Listing searches for maps like Find, and lists the resources that the maps aggregate,
+// each once. It leaves out an Aggregation that has a map of its own, because an
+// Aggregation is not a document. It calls Found, Problem, Note and Failed like Find. The error is an error of Find, an *IncompleteError or, if there is no map, an
 // error that wraps ErrNotMap.
 func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
@@ -101,12 +99,12 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 		return nil, fmt.Errorf("read %q: %w, and no link leads to one", l.URI, ErrNotMap)
 	}
 	l.Skipped = c.skipped
-	return l, l.write(c.listed(), at)
+	return l, l.write(c.documents(), at)
 }
 
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // index in the field list, by URI
+	entries   map[string]int // by URI: index of the entry in the field "list"
 	described map[string]bool
 	skipped   int64
 }
@@ -143,8 +141,9 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// listed omits Aggregations that have a map, because they are no documents.
-func (c *collector) listed() []resourcesync.Entry {
+// documents leaves out Aggregations that have a map, because an Aggregation is not a
+// document.
+func (c *collector) documents() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {
 		if !c.described[c.list[i].Loc] {
@@ -154,8 +153,8 @@ func (c *collector) listed() []resourcesync.Entry {
 	return kept
 }
 
-// documentURI returns the URI of the search with an additional argument. No server gets a
-// request for this URI, which only serves to look up a document of the Listing.
+// documentURI returns the URI of the search with an additional argument. The URI only
+// serves to look up a document of the Listing: no server gets a request for it.
 func (l *Listing) documentURI(name string) string {
 	if strings.Contains(l.URI, "?") {
 		return l.URI + "&instep=" + name
@@ -163,7 +162,6 @@ func (l *Listing) documentURI(name string) string {
 	return l.URI + "?instep=" + name
 }
 
-// listedDocument is a document of a Listing, before it is encoded as XML.
 type listedDocument struct {
 	uri     string
 	header  resourcesync.Header
@@ -179,7 +177,7 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	}, lists...)
 	l.documents = map[string][]byte{}
 	for _, d := range all {
-		text, err := encoded(d.header, d.entries)
+		text, err := encodeDocument(d.header, d.entries)
 		if err != nil {
 			return fmt.Errorf("list the resources of Resource Maps: %w", err)
 		}
@@ -188,8 +186,8 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	return nil
 }
 
-// lists returns a Resource List, or an index and several Resource Lists if there are more
-// than MaxEntries entries.
+// lists returns one Resource List or, for more than MaxEntries entries, an index and
+// several Resource Lists.
 func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
 	uri := l.documentURI("resourcelist")
 	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))
@@ -221,9 +219,9 @@ func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
 	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
-// encoded omits a media type that the Encoder refuses, since media types of maps are only
-// hints.
-func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
+// encodeDocument omits a media type that the Encoder refuses, because media types in
+// maps are only hints.
+func encodeDocument(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
 	var b bytes.Buffer
 	e, err := resourcesync.NewEncoder(&b, h)
 	if err != nil {
@@ -247,12 +245,12 @@ func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error
 
 var _ fetch.Cache = (*Listing)(nil)
 
-// Load implements [fetch.Cache]. For any other URI than those of the documents of the
-// Listing, it returns an error, so that the Client sends no request.
+// Load implements [fetch.Cache]. It returns an error if uri is not a document of the
+// Listing, so that the Client sends no request.
 func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	text, ok := l.documents[uri]
 	if !ok {
-		return nil, &fetch.Error{Op: "read", URL: uri, Kind: fetch.NotFound, Msg: fmt.Sprintf("%s is read as a Resource Map, so it has no other documents", l.URI)}
+		return nil, &fetch.Error{Op: "read", URL: uri, Kind: fetch.NotFound, Msg: fmt.Sprintf("not a document of the Source that lists the Resource Maps of %s", l.URI)}
 	}
 	return &fetch.Cached{URL: uri, Length: int64(len(text)), Final: true, Body: io.NopCloser(bytes.NewReader(text))}, nil
 }

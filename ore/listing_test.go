@@ -124,7 +124,7 @@ func TestCollector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := c.listed()
+	got := c.documents()
 	if len(got) != 2 || got[0].LastMod != day(2) || got[0].Type != "text/plain" || got[1].LastMod != day(3) || got[1].Type != "" || c.skipped != 1 {
 		t.Errorf("got %+v, %d skipped", got, c.skipped)
 	}
@@ -174,7 +174,7 @@ func TestLongListing(t *testing.T) {
 // TestMediaTypeThatCannotBeWritten is left out rather than the resource.
 func TestMediaTypeThatCannotBeWritten(t *testing.T) {
 	e := resourcesync.Entry{Loc: "https://museum.example.org/a", Metadata: resourcesync.Metadata{Type: "no/ type;"}}
-	text, err := encoded(resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}}, []resourcesync.Entry{e})
+	text, err := encodeDocument(resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}}, []resourcesync.Entry{e})
 	if err != nil || !strings.Contains(string(text), e.Loc) || strings.Contains(string(text), "no/ type") {
 		t.Errorf("got %s, %v", text, err)
 	}

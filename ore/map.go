@@ -38,14 +38,14 @@ func (f Format) MediaType() string {
 // field is zero if the document does not state it.
 type Map struct {
 	URI    string // the URI of the map (URI-R): Self or, if Self is empty, the URL from which the map was read
-	Self   string // the URI that the map states for itself, as its self link or as subject of ore:describes; may be ""
+	Self   string // the URI that the map states for itself, in its "self" link or as subject of ore:describes; may be ""
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
 
-	// Feed means that the map is an Atom feed, as in the alpha of 2007, and not an
-	// Atom entry.
+	// Feed is true if the map is an Atom feed, as in the alpha of 2007, and not an Atom
+	// entry.
 	Feed bool
-	// Wrapped means that the map was read from the metadata of an OAI-PMH record.
+	// Wrapped is true if the map was read from the metadata of an OAI-PMH record.
 	Wrapped bool
 
 	Creators          []string // names of the creators of the map, or URIs of creators without a name
@@ -83,7 +83,7 @@ type Resource struct {
 
 // Limits bound the size of a map that is read. Zero means the default.
 type Limits struct {
-	Bytes     int64 // largest map in bytes; the default is 64 MiB; for JSON-LD the limit is never above 4 MiB
+	Bytes     int64 // largest size of a map in bytes; the default is 64 MiB, but a map in JSON-LD may never exceed 4 MiB
 	Resources int   // largest number of aggregated resources; the default is 100,000
 }
 
@@ -92,7 +92,7 @@ const (
 	maxJSON       = 4 << 20
 	maxResources  = 100_000
 	maxStatements = 1_000_000 // largest number of RDF statements in one map
-	maxDepth      = 100       // deepest nesting of XML elements or JSON values
+	maxDepth      = 100       // largest depth of nested XML elements or JSON values
 	maxNotices    = 20
 )
 
@@ -115,24 +115,24 @@ func (m *Map) notice(format string, args ...any) {
 	}
 }
 
-// clip shortens a message, which may quote a long text of the map.
+// clip shortens a message, because it may quote a long text of the map.
 func clip(s string) string {
-	const most = 1_000
-	if len(s) <= most {
+	const limit = 1_000
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// brief returns a small copy of the map, for checks of further links to the map. If the
-// map has too many aggregated resources for that, the copy has none and whole is false.
-func (m *Map) brief() (b *Map, whole bool) {
-	const mostResources, mostBytes = 100, 16 << 10
+// summary returns a small copy of the map, for checks of further links to the map. The
+// copy has the URIs of all aggregated resources or, if these are too many, none.
+func (m *Map) summary() (b *Map, whole bool) {
+	const maxResources, maxBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
 	n := 0
 	for i := range m.Resources {
 		uri := m.Resources[i].URI
-		if n += len(uri); i == mostResources || n > mostBytes {
+		if n += len(uri); i == maxResources || n > maxBytes {
 			b.Resources = nil
 			return b, false
 		}
@@ -141,9 +141,9 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// checkResources removes repeated aggregated resources, those with a URI above the limit,
-// the map and the Aggregation. It returns an error if too many resources remain, or if
-// the URI of the map or of the Aggregation is too long.
+// checkResources removes aggregated resources that are repeated, have a URI that is too
+// long, or are the map or the Aggregation itself. It returns an error if too many
+// resources remain, or if the URI of the map or of the Aggregation is too long.
 func (m *Map) checkResources(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {

@@ -12,7 +12,7 @@ import (
 // Problem is a violation of a rule by a document or a response.
 type Problem struct {
 	Rule    string // id of the rule, as in package lint
-	URI     string // the document
+	URI     string // URI of the document
 	Line    int    // line of the document, from 1; 0 if the problem is not in a line
 	Entry   string // URI in the document that the problem is about; "" for the whole document
 	Message string // description of the problem
@@ -48,19 +48,20 @@ const (
 	ruleNegotiated    = "ore-no-conneg-conflation"
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
-	mostProblems      = 100 // most problems that are reported for one rule in one document
+	maxProblems       = 100 // largest number of problems that are reported for one rule in one document
 )
 
-// problem returns a problem at the link in the document that has the link.
+// problem returns a problem of the document that has the link, at the line of the link.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
-// identification has the rules for one kind of list of maps: how entries must name a map
-// (the tables of ORE alpha §2). A rule is "" if the list has no such rule.
+// identification has the rules for one kind of list of maps: how an entry must name a
+// map (the tables of ORE alpha §2). A rule is "" if there is none for this kind of
+// list.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // the names of the URI and of the time of an entry, for messages
+	what, when                            string // how messages name the URI and the time of an entry
 }
 
 var tables = map[Way]identification{
@@ -83,9 +84,9 @@ func (l *lead) check(m *Map) []Problem {
 	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
 	gateway := getRecord(l.uri) != ""
 	switch {
-	case gateway: // a map does not state the URL at which a gateway returns the map, so this URL is not compared
+	case gateway: // the URL of a gateway is not compared, because the map cannot state it
 	case m.Self == "":
-		tell(t.self, "the map %q has no self link, which %s should be equal to", l.uri, t.what)
+		tell(t.self, "the map %q has no self link; expected one that is equal to %s", l.uri, t.what)
 	case m.Self != l.uri:
 		tell(t.self, "%s is %q, and the self link of the map is %q", t.what, l.uri, m.Self)
 	}
@@ -105,7 +106,7 @@ func (l *lead) check(m *Map) []Problem {
 }
 
 // checkTime returns a problem if a list and a map state different times of the last
-// change. Times of different precision are compared at the lower one.
+// change. If the times have different precision, the lower precision is used for both.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
 		return nil
@@ -152,7 +153,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	return found
 }
 
-// checkCite returns a problem if a page names a map in a discouraged way.
+// checkCite returns a problem if a page names a map in a way that ORE discourages.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
@@ -172,7 +173,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // an invalid URI breaks another rule
+		return true // invalid URIs are reported by another rule
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

@@ -16,7 +16,7 @@ type rdfReader struct {
 	depth int
 }
 
-// scope has the base URI of the relative references in an element.
+// scope resolves relative references in an XML element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -30,7 +30,7 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns an invalid reference as it is.
+// resolve returns an invalid reference unchanged.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {
@@ -54,8 +54,6 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end tag of their parent, and returns the URI or
-// blank name of each node.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -83,8 +81,8 @@ func (r *rdfReader) deeper() error {
 	return nil
 }
 
-// node reads a node element (RDF/XML §7.2.11), and returns the URI or blank name of the
-// node.
+// node reads a node element (RDF/XML §7.2.11). It returns the URI of the node, or the
+// name of a blank node.
 func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	if err := r.deeper(); err != nil {
 		return "", err
@@ -113,7 +111,7 @@ func (r *rdfReader) subject(s scope, start *xml.StartElement) string {
 			return "_:n" + a.Value
 		}
 	}
-	return r.g.anonymous()
+	return r.g.newBlankNode()
 }
 
 // attributes adds the statements of the property attributes of an element (RDF/XML
@@ -130,7 +128,6 @@ func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement)
 	}
 }
 
-// properties reads property elements up to the end tag of their parent.
 func (r *rdfReader) properties(s scope, subject string) error {
 	items := 0
 	for {
@@ -175,7 +172,7 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	}
 	switch {
 	case parse == "Resource":
-		object = r.g.anonymous()
+		object = r.g.newBlankNode()
 		r.g.add(subject, predicate, object)
 		return r.properties(s, object)
 	case parse == "Collection":
@@ -188,8 +185,8 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection adds one statement for each member of a list, whose order has no meaning in
-// maps.
+// collection adds one statement for each member of a list, because the order of the
+// list has no meaning in maps.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
@@ -201,9 +198,9 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the text or the node elements in a property element. With asText, it
-// reads only text and ignores tags (rdf:parseType="Literal").
-func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
+// content reads the text or the node elements in a property element. If literalXML is
+// true, it reads only text and ignores tags (rdf:parseType="Literal").
+func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, literalXML bool) error {
 	var text strings.Builder
 	nodes := 0
 	for level := 0; ; {
@@ -215,7 +212,7 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 		case xml.CharData:
 			text.Write(tok)
 		case xml.StartElement:
-			if asText {
+			if literalXML {
 				level++
 				continue
 			}
@@ -238,15 +235,15 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 	}
 }
 
-// literal adds the statement of a property element without child elements. The object is
-// the text. If the text is empty and the element has property attributes, the object is a
+// literal adds the statement of a property element without child elements. Its object
+// is the text. If there are property attributes instead of a text, the object is a
 // blank node with these attributes.
 func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
 	if strings.TrimSpace(text) != "" || !hasProperties(start) {
 		r.g.literal(subject, predicate, text)
 		return
 	}
-	object := r.g.anonymous()
+	object := r.g.newBlankNode()
 	r.g.add(subject, predicate, object)
 	r.attributes(s, object, start)
 }

@@ -20,9 +20,9 @@ type Reader struct {
 
 // Read reads the Resource Map in src, which has the URL uri. It accepts Atom, RDF/XML and
 // JSON-LD, also in an OAI-PMH record. The error wraps ErrNotMap if src is not a complete
-// map, ErrTooLarge if the map exceeds the Limits, or the error of src.
+// map, ErrTooLarge if the map exceeds the Limits, or an error that src returned.
 func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
-	in := &bounded{r: src, left: r.Limits.bytes()}
+	in := &limitedReader{r: src, left: r.Limits.bytes()}
 	m, err := r.read(uri, in)
 	switch {
 	case in.err != nil:
@@ -33,10 +33,10 @@ func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
 	return m, nil
 }
 
-func (r *Reader) read(uri string, in *bounded) (*Map, error) {
+func (r *Reader) read(uri string, in *limitedReader) (*Map, error) {
 	m := &Map{}
-	b := bufio.NewReaderSize(in, sniffed)
-	head, err := b.Peek(sniffed)
+	b := bufio.NewReaderSize(in, formatBytes)
+	head, err := b.Peek(formatBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -58,10 +58,11 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	return m, m.checkResources(r.Limits)
 }
 
-// sniffed is the number of bytes by which the format of a map is recognised.
-const sniffed = 4 << 10
+// formatBytes is the number of bytes at the start of a document that are read to
+// recognise the format.
+const formatBytes = 4 << 10
 
-// firstByte returns the first byte that is not white space; 0 if head has none.
+// firstByte skips white space. It returns 0 if head has no other bytes.
 func firstByte(head []byte) byte {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
@@ -70,15 +71,15 @@ func firstByte(head []byte) byte {
 	return head[0]
 }
 
-// bounded returns ErrTooLarge if more bytes are read than allowed. It keeps its first
-// error, so that Read can tell it from an error of a parser.
-type bounded struct {
+// limitedReader returns ErrTooLarge after too many bytes. It stores its first error,
+// because parsers may hide the error.
+type limitedReader struct {
 	r    io.Reader
 	left int64
 	err  error
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedReader) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -143,9 +144,9 @@ func root(d *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// unwrap reads an OAI-PMH response up to the metadata of the first record (OAI-PMH §2.5).
-// It returns the start tag in the metadata, and the number of elements that are open
-// around it.
+// unwrap reads an OAI-PMH response up to the metadata of the first record (OAI-PMH
+// §2.5). It returns the first start tag in the metadata, and the number of elements
+// that are still open outside of this tag.
 func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	open, within := 1, false
 	for {
@@ -172,8 +173,8 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	}
 }
 
-// readRest reads to the end of a document in which the given number of elements are open.
-// It returns an error if the document is incomplete or has a second root element.
+// readRest reads the rest of a document, in which the given number of elements are
+// open. It returns an error if the document is incomplete or has a second root element.
 func readRest(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
@@ -201,16 +202,16 @@ func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error 
 	if _, err := r.nodes(newScope(uri).within(start)); err != nil {
 		return err
 	}
-	self, aggregation := r.g.described(uri)
+	self, aggregation := r.g.findMap(uri)
 	return r.g.fill(m, uri, self, aggregation)
 }
 
-// xmlError makes an error for invalid or incomplete XML wrap ErrNotMap.
+// xmlError wraps ErrNotMap around an error about invalid or incomplete XML.
 func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of a SyntaxError has the line number
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

@@ -27,10 +27,10 @@ func (m *Map) Write(w io.Writer, f Format) error {
 	})
 }
 
-// WriteStream writes the map like Write, but with the given resources instead of
-// m.Resources. It iterates over resources twice, which must yield the same both times and
-// may reuse a Resource for the next one. Atom needs constant memory; for JSON-LD the
-// whole map is built in memory.
+// WriteStream is like Write, but writes the given resources instead of m.Resources. It
+// iterates over resources twice, which must yield the same both times. Each Resource is
+// only used until the next one is yielded. A map in Atom is written in constant memory,
+// but a map in JSON-LD is built in memory.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
@@ -47,15 +47,14 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	return fmt.Errorf("write a Resource Map: the format %q is not supported", f)
 }
 
-// atomWriter writes XML elements. It stores the first error, and writes nothing after
-// that.
+// atomWriter writes XML elements. After an error of w it writes nothing more.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error
 }
 
-// tag writes an element. The parameter attrs has names and values of attributes in turn;
-// an attribute with an empty value is omitted.
+// tag writes an element with a text. attrs are names and values of attributes in turn.
+// An attribute with an empty value is omitted.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -159,7 +158,8 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes the statements about resources that a link in Atom cannot express.
+// triples writes RDF statements about resources that have no equivalent in an Atom
+// link.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
@@ -194,7 +194,7 @@ func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	return nil
 }
 
-// jsonNode is a node of a map in JSON-LD, whose keys are terms of the ORE context.
+// jsonNode is a node of a map in JSON-LD. Its keys are terms of the ORE context.
 type jsonNode struct {
 	Context    string     `json:"@context,omitempty"`
 	ID         string     `json:"@id"`
@@ -236,7 +236,6 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes replaces URIs by the terms that the ORE context defines for them.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// builder appends the XML of a document to its buffer b. It refuses values that the
-// standard does not allow.
+// builder writes the XML of a document to its buffer b. It returns an error for a value
+// that the standard does not allow.
 type builder struct {
 	b     []byte
-	err   error // error about the first value that is not allowed
+	err   error // error about the first value that the standard does not allow
 	rules ruleBook
-	place string // "root" or "entry": the part of the document that is being written; rule ids such as "entry-ln-href-required" begin with it
+	place string // "root" or "entry": the part of the document that is being written; ids of rules begin with this word
 
 	checker foreignChecker
 }
@@ -117,8 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends the attributes that describe a representation (1.1 §7 Table 3),
-// except absent ones.
+// representation writes the attributes that describe a representation (1.1 §7 Table 3).
+// It omits absent ones.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -199,8 +199,8 @@ func (w *builder) escaped(field, s string, attribute bool) {
 	}
 }
 
-// appendEscaped escapes tabs and line feeds in attribute values, too, because XML parsers
-// replace them by spaces. ok is false if XML cannot express the text.
+// appendEscaped also escapes tabs and line feeds in attribute values, because XML
+// parsers replace them by spaces. ok is false if XML cannot contain the text.
 func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -228,7 +228,7 @@ func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 
 const refused = "\x00"
 
-// escapes maps each ASCII character to its escape, or to "" if the character needs none.
+// escapes has the escape of each ASCII character; "" if the character needs none.
 var escapes = func() (t [utf8.RuneSelf]string) {
 	for c := range byte(' ') {
 		t[c] = refused
@@ -267,7 +267,8 @@ func (w *builder) refuse(rule, field, value, expected string) {
 	}
 }
 
-// relation accepts unknown names of relations, since IANA may register new ones (1.1 §14.1).
+// relation also accepts unknown names of relations, because IANA may register new ones
+// (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":
@@ -277,7 +278,8 @@ func (w *builder) relation(rel string) {
 	}
 }
 
-// uri escapes only &, since an absolute URI has no other character that XML reserves.
+// uri escapes only "&", because an absolute URI contains no other character that XML
+// reserves.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")

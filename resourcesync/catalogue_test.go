@@ -60,7 +60,7 @@ func TestCat_PAR_01(t *testing.T) {
 	wantKind(t, list1+"<!DOCTYPE urlset>"+end1, NotResourceSync, "DTD not allowed")
 	wantKind(t, list1+`<url><loc>&a;</loc></url>`+end1, NotWellFormed, `entity "a" is not defined`)
 	wantKind(t, list1+`<rs:ln rel="&a;"/>`+end1, NotWellFormed, `entity "a" is not defined`)
-	wantKind(t, list1+`<!ENTITY a "b">`+end1, NotWellFormed, "no comment")
+	wantKind(t, list1+`<!ENTITY a "b">`+end1, NotWellFormed, "neither a comment")
 }
 
 // endless repeats text up to 48 MB.
@@ -338,7 +338,7 @@ func TestCat_PAR_05(t *testing.T) {
 	for doc, msg := range map[string]string{
 		list1 + `<x:y/>` + end1:                                     `prefix "x" is not declared`,
 		list1 + `<y x:z=""/>` + end1:                                `prefix "x" is not declared`,
-		list1 + `<y xmlns:x=""/>` + end1:                            "declared as nothing",
+		list1 + `<y xmlns:x=""/>` + end1:                            "declared with an empty namespace",
 		list1 + `<y xmlns:xml="urn:x"/>` + end1:                     "can't be declared",
 		list1 + `<y xmlns:x="` + nsXML + `"/>` + end1:               "can't be declared",
 		list1 + `<y xmlns:xmlns="urn:x"/>` + end1:                   "can't be declared",

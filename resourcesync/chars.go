@@ -29,9 +29,9 @@ const (
 	allLines  = '\n' * eachByte
 )
 
-// plainLines returns how many bytes at the start of b are plain: ASCII characters, but no
-// control characters except line feeds. It counts in steps of 32 bytes, so up to 31
-// further bytes may also be plain.
+// plainLines returns the length of the ASCII text at the start of b, without control
+// characters other than line feeds. It counts in steps of 32 bytes, so up to 31 more
+// bytes may be such text.
 func plainLines(b []byte) int {
 	i := 0
 	for ; i <= len(b)-32; i += 32 {
@@ -45,13 +45,13 @@ func plainLines(b []byte) int {
 	return i
 }
 
-// oddBytes examines the 8 bytes of x. If one of them is not ASCII, or is a control
-// character other than a line feed, the highest bit of at least one byte of the result is
-// set. Otherwise no highest bit is set.
+// oddBytes examines the 8 bytes of x. The highest bit of at least one byte of the
+// result is set if and only if a byte of x is not ASCII, or is a control character
+// other than a line feed.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// Each addition stays within its byte if all bytes of x are ASCII. Otherwise a highest
-	// bit of x is already set.
+	// If all bytes of x are ASCII, no addition carries into the next byte. Otherwise a highest
+	// bit of x is set in any case.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
@@ -83,11 +83,11 @@ func plainRun(b []byte, stop byte) int {
 // allowed in a URI.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // adding toBrace sets the highest bit of the bytes {, |, }, ~ and DEL
+		toBrace = (0x80 - '{') * eachByte // x+toBrace sets the highest bit of the bytes {, |, }, ~ and DEL
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // of the printable bytes, only <, >, ^, \, | and ~ equal those of sign after a bitwise AND with mask
+		mask    = 0x1d * eachByte // b&0x1d == 0x1c holds only for these printable bytes b: <, >, ^, \, | and ~
 		sign    = 0x1c * eachByte
 	)
 	i := 0
@@ -119,12 +119,12 @@ func isXMLChar(r rune) bool {
 }
 
 const (
-	nameByte  = 1 << iota // the character may be part of a name
-	nameStart             // the character may begin a name
+	nameByte  = 1 << iota // may be part of a name
+	nameStart             // may begin a name
 )
 
-// nameClass says which ASCII characters a name in XML may contain or begin with (XML 1.0
-// §2.3). The colon is not among them, since it separates the prefix from the name.
+// nameClass has the ASCII characters that an XML name may contain or begin with (XML
+// 1.0 §2.3), except the colon, which separates the prefix from the name.
 var nameClass = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {

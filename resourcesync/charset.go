@@ -12,10 +12,10 @@ import (
 )
 
 // decodeText returns a reader that converts the text of br to UTF-8 without byte order
-// mark, and the original encoding. It finds the encoding by the byte order mark, or else by
-// the first bytes of the text, or else by the XML declaration.
+// mark. It also returns the original encoding. The byte order mark decides the
+// encoding, or else the first bytes of the text, or else the XML declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // the error is ignored, since the next read returns it again
+	head, _ := br.Peek(1024) // the next read of br returns the error again
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -45,8 +45,8 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// A text that declares UTF-16 but was read as ASCII has a wrong declaration:
-		// somebody has converted it without changing the declaration.
+		// A declaration of UTF-16 that can be read as ASCII is wrong: somebody has converted
+		// the text without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
@@ -131,7 +131,7 @@ func (t *textReader) Read(p []byte) (int, error) {
 // tableDecoder decodes encodings that have one byte for each character.
 type tableDecoder struct {
 	ascii bool      // whether the encoding is US-ASCII, in which bytes above 127 are errors
-	high  *[32]rune // the characters for the bytes 0x80 to 0x9f; nil for ISO-8859-1
+	high  *[32]rune // characters of the bytes 0x80 to 0x9f; nil for ISO-8859-1
 }
 
 func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
@@ -150,8 +150,8 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 has the characters of the bytes 0x80 to 0x9f. For the five bytes without a
-// character it has control characters.
+// windows1252 has the characters of the bytes 0x80 to 0x9f. Windows-1252 does not
+// define five of them, which have control characters here.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

@@ -14,10 +14,10 @@ import (
 // A Datetime without seconds means a whole interval: "2024-05" is all of May 2024 in UTC.
 // With seconds it means a single moment. Fractions of a second have up to 18 digits.
 type Datetime struct {
-	sec  int64 // the start of the time, in seconds since 1970 (UTC)
+	sec  int64 // the first second of the time, counted from the start of 1970 in UTC
 	frac int64 // the fraction of the second, in units of 1e-18 seconds
 	off  int16 // the offset from UTC in minutes, as it was written; offPlusZero and offMinusZero are special values
-	prec uint8 // the precision, from precYear to precSecond; with a fraction, precSecond plus the number of its digits
+	prec uint8 // the precision, from precYear to precSecond; for a time with a fraction, precSecond plus the number of digits
 }
 
 const (
@@ -28,11 +28,11 @@ const (
 	precSecond
 
 	maxFraction = 18
-	perSecond   = 1_000_000_000_000_000_000 // units of Datetime.frac in a second
+	perSecond   = 1_000_000_000_000_000_000 // number of units of Datetime.frac in a second
 )
 
-// Values of Datetime.off for the spellings +00:00 and -00:00, which differ from 0, its
-// value for the spelling Z.
+// Values of Datetime.off for the spellings +00:00 and -00:00. For the spelling Z,
+// Datetime.off is 0.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
@@ -130,7 +130,7 @@ func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 // String returns d as it was written, with the same precision, fraction and offset; ""
 // for the zero value.
 func (d Datetime) String() string {
-	var short [48]byte // long enough for every Datetime, so that it needs no memory on the heap
+	var short [48]byte // long enough for every Datetime, so that nothing is allocated on the heap
 	return string(d.appendTo(short[:0]))
 }
 
@@ -216,8 +216,9 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-// scanDatetime parses a W3C Datetime. If s is not one, why says what was expected. If
-// lenient is set, a space may replace the T, and a missing offset means UTC.
+// scanDatetime parses a W3C Datetime. If s is not a W3C Datetime, why says what was
+// expected. If lenient is true, a space may replace the "T", and a missing offset means
+// UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -280,8 +281,8 @@ func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	return d.scanOffset(s, lenient)
 }
 
-// scanFraction parses the digits at the start of s and returns their number, which may
-// exceed maxFraction.
+// scanFraction parses the digits at the start of s. It returns their number, which may
+// be more than maxFraction.
 func (d *Datetime) scanFraction(s string) int {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -324,8 +325,8 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits returns the number that the n decimal digits at index i of s express. ok is
-// false if there are not n digits.
+// digits returns the value of the n decimal digits at index i of s. ok is false if
+// there are not n digits.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false

@@ -10,9 +10,9 @@ import (
 
 // Decoder reads one document as a stream, in constant memory.
 //
-// A Decoder is strict about XML and lenient about values: a date or digest that cannot be
-// read counts as absent, and known mistakes of Sources are understood. [WithNotes] reports
-// each such case, and [WithTolerance] decides which of them are errors.
+// A Decoder is strict about XML and lenient about values: it reads a malformed date or
+// digest as absent, and corrects known mistakes of Sources. [WithNotes] reports each such
+// case, and [WithTolerance] decides which of them are errors.
 type Decoder struct {
 	s         scanner
 	r         io.Reader
@@ -28,44 +28,44 @@ type Decoder struct {
 	// Facts about the root element.
 	rootLine, rootColumn int
 	hasMD                bool     // whether the root has an rs:md
-	unread               []string // names of attributes of the root's rs:md with unreadable values
+	unread               []string // names of attributes of the root's rs:md that could not be read
 	ups                  []draftUp
 	hasTop               bool   // whether the root has a link with the relation "top"
-	modified             bool   // whether setModified has stored a time of modification
-	linkBytes            int    // the total length in bytes of the root's rs:ln elements
-	rootForeign          []byte // the root's elements of other vocabularies, as XML
+	modified             bool   // whether setModified has stored a time
+	linkBytes            int    // total length in bytes of the start tags of the root's rs:ln elements
+	rootForeign          []byte // child elements of the root from other vocabularies, as XML
 	related              bool   // whether the document has an element of ResourceSync, in the root or in an entry
 
-	// Notes so far.
-	told    bool         // whether a note about the dialect was sent
-	aliased bool         // whether a note was sent about the ResourceSync namespace without its last slash
-	refused *DecodeError // error about the first deviation from the standard that is not tolerated
+	// Notes sent so far.
+	dialectKnown bool         // whether setDialect was called
+	aliasNoted   bool         // whether a note about a ResourceSync namespace without its last slash was sent
+	refused      *DecodeError // error about the first deviation from the standard that is not tolerated
 
 	// The entry being read.
-	entries   int // number of entries so far, including the current one
+	entries   int // number of entries read so far, including the current one
 	current   Entry
 	seenEntry Seen
 	inside    bool   // whether the Decoder is reading the content of an entry
-	badChange bool   // whether the entry's "change" attribute has an unreadable value
-	foreign   int    // number of elements of other vocabularies in the current entry, or in the root
-	inLinks   int    // the total length in bytes of the entry's rs:ln elements
-	inEntry   []byte // a buffer for the entry's elements of other vocabularies
+	badChange bool   // whether the "change" attribute of the entry could not be read
+	foreign   int    // number of elements from other vocabularies since the start of the current entry
+	inLinks   int    // total length in bytes of the start tags of the entry's rs:ln elements
+	inEntry   []byte // buffer for the elements of the entry from other vocabularies
 
 	// Scratch.
 	kept      foreignWriter
-	digests   Digests // array in which several entries store their digests
-	padded    bool    // whether the last text that was read had white space around it
-	mediaType string  // the last media type that was read; entries with the same type share this string
+	digests   Digests // array that several entries share for their digests
+	padded    bool    // whether the latest text had white space around it
+	mediaType string  // latest media type; entries with the same media type share this string
 	words     map[string]string
 }
 
 type state uint8
 
 const (
-	fresh   state = iota // nothing was read yet
-	inRoot               // the Decoder is inside the root element, but not inside an entry
-	atEntry              // the start tag of an entry was read, but not its content
-	ended                // the whole document was read
+	fresh   state = iota // before the start of the document
+	inRoot               // inside the root element, but not inside an entry
+	atEntry              // after the start tag of an entry
+	ended                // after the end of the document
 )
 
 // Option is an option of [NewDecoder].
@@ -74,9 +74,9 @@ type Option func(*Decoder)
 // WithLimits sets the limits of the document.
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
-// WithNotes makes the Decoder call fn with each [Note]. There is a note for every
-// deviation from the standard, and also for every unusual thing that the standard allows
-// (Note.Legal). The calls happen during reading, in the same goroutine.
+// WithNotes makes the Decoder call fn with each [Note]: for every deviation from the
+// standard, and also for everything unusual that the standard allows (Note.Legal). The
+// calls happen during reading, in the same goroutine.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
 // WithTolerance sets which deviations from the standard are tolerated; the default is
@@ -122,12 +122,11 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. If the loop ends by itself without an
-// error, the document was complete, with nothing after its end tag; otherwise this is
-// unknown. Each error is a [*DecodeError]. An error of kind [BadEntry] is about a single
-// entry, of which only the Line is set, and the loop may continue; but a caller that
-// skips such an entry misses a resource. Any other error ends the sequence. If the caller
-// leaves the loop early, a new call of Entries continues with the next entry.
+// Entries returns the entries in document order. The document is complete if the loop ends
+// by itself without an error. Each error is a [*DecodeError]. An error of kind [BadEntry]
+// is about a single entry, of which only the Line is set; the loop may continue, but a
+// caller that skips such an entry misses a resource. Any other error ends the sequence. If
+// the caller leaves the loop early, a new call of Entries continues with the next entry.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -169,7 +168,7 @@ func (d *Decoder) start() error {
 	if err := d.root(); err != nil {
 		return err
 	}
-	return d.verdict()
+	return d.refusal()
 }
 
 func (d *Decoder) notePrologue(packed bool) {
@@ -190,9 +189,9 @@ func (d *Decoder) notePrologue(packed bool) {
 	}
 }
 
-// verdict returns d.refused as an error. Without it, a nil *DecodeError would be a non-nil
-// error.
-func (d *Decoder) verdict() error {
+// refusal returns d.refused as an error. If d.refused is nil, it returns a nil error: a
+// nil *DecodeError in an error would not be nil.
+func (d *Decoder) refusal() error {
 	if d.refused == nil {
 		return nil
 	}
@@ -246,7 +245,6 @@ func (d *Decoder) keepRootAttrs() {
 	}
 }
 
-// ruleRoot is the rule that the root element must be a urlset or a sitemapindex.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
@@ -255,7 +253,7 @@ func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	return err
 }
 
-// fail returns an error with the position of the last start tag that was read.
+// fail returns an error with the position of the latest start tag.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -265,8 +263,8 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate sends the note n about a deviation from the standard. If this deviation is not
-// tolerated, it also stores the error that verdict returns.
+// tolerate sends a note about a deviation from the standard. If this deviation is not
+// tolerated, it stores the error that refusal returns.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -291,8 +289,6 @@ func (d *Decoder) remark(n Note) {
 	d.tolerate(n)
 }
 
-// toEntry reads children of the root up to the start tag of the next entry, or to the end
-// of the document.
 func (d *Decoder) toEntry() error {
 	d.state = inRoot
 	for {
@@ -303,11 +299,11 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // the token after the end tag of the root shows whether the document continues
+			continue // after the end tag of the root, the next token must be tokEOF
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
-			err = d.verdict()
+			err = d.refusal()
 		}
 		if err != nil {
 			return err
@@ -319,19 +315,19 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag inside an element that should contain only elements. If
-// there is text before the tag, it ignores the text and sends a note.
+// nextChild returns the next tag where only elements are allowed. It ignores a text
+// before the tag, and sends a note about the text.
 func (d *Decoder) nextChild() (token, error) {
-	d.s.loose = loose{}
+	d.s.stray = strayText{}
 	tok, err := d.s.next()
-	if l := d.s.loose; l.line > 0 && d.form == formSitemap {
+	if l := d.s.stray; l.line > 0 && d.form == formSitemap {
 		d.tolerate(Note{Rule: "text-between-elements", Line: l.line, Column: l.column, Msg: fmt.Sprintf("text %q between elements; ignored", l.text)})
 	}
 	return tok, err
 }
 
-// rootChild reads the rest of a child of the root, after the start tag. If the child is an
-// entry, it reads nothing more.
+// rootChild reads a child of the root whose start tag was read. If the child is an
+// entry, it does not read the content.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -374,8 +370,8 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry that belongs in a document with the given root. It sends a
-// note if the document has another root.
+// countEntry counts an entry. It sends a note if the root of the document is not the
+// given root.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})
@@ -391,17 +387,17 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem returns the namespace of the current element. For a variant of the
-// ResourceSync namespace it sends a note and returns spaceRS.
+// spaceOfElem returns the namespace of the current element. If this is a variant of the
+// ResourceSync namespace, it sends a note and returns spaceRS.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
-		if !d.aliased {
-			d.aliased = true
+		if !d.aliasNoted {
+			d.aliasNoted = true
 			d.tolerate(Note{Quirk: QuirkNamespace, Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace without the slash at its end"})
 		}
 	case spaceDLib:
-		d.tell(DialectDLib, Note{Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace of D-Lib Magazine 2013"})
+		d.setDialect(DialectDLib, Note{Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace of the draft in D-Lib Magazine 2013"})
 	default:
 		return d.s.elem.space
 	}
@@ -416,11 +412,12 @@ func (d *Decoder) rootMD() error {
 	d.hasMD = true
 	d.metadata(&d.header.Metadata)
 	d.modifiedAsAt()
-	d.settleUps()
+	d.resolveUps()
 	return d.skip()
 }
 
-// entry reads the content of an entry, after the start tag, into d.current.
+// entry reads the content of an entry whose start tag was read. The result is
+// d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
 	d.foreign, d.inLinks, d.badChange = 0, 0, false
@@ -436,7 +433,7 @@ func (d *Decoder) entry() error {
 	d.inside = false
 	d.seenEntry = Seen{start.line, start.column, in.hasMD || d.form != formSitemap}
 	if d.header.Dialect != Dialect11 {
-		d.settleEntry(&start)
+		d.convertEntry(&start)
 	}
 	in.checkEntry(&start)
 	if d.refused != nil {
@@ -445,16 +442,16 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // only the line remains, since the rest of the entry cannot be trusted
+		d.current = Entry{Line: start.line} // drop the other fields, because they may be incomplete
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
 
-// skip skips the content of an element whose start tag was read.
 func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
 
-// skipTo skips to the end tag of the open element at the given depth; the root has depth 1.
+// skipTo reads up to the end tag of the open element at the given depth. The root has
+// depth 1.
 func (d *Decoder) skipTo(depth int) error {
 	for len(d.s.opens) >= depth {
 		tok, err := d.s.next()
@@ -468,8 +465,8 @@ func (d *Decoder) skipTo(depth int) error {
 	return nil
 }
 
-// foreignChild stores an element of another vocabulary in d.kept. It skips an element of
-// ResourceSync or of the Sitemap protocol, which is not allowed here.
+// foreignChild stores an element of another vocabulary. It skips an element of
+// ResourceSync or of the Sitemap protocol that is not allowed here.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err
@@ -488,12 +485,12 @@ func (d *Decoder) countForeign() error {
 	return nil
 }
 
-// text reads the content of an element, after the start tag, and returns it without white
-// space around it. ok is false if the element contains other elements. The text is valid
-// until the next call.
+// text reads the content of an element whose start tag was read. It returns the text
+// without white space around it. ok is false if the element contains other elements.
+// The text is valid until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
-		return d.trimmed(text), true, nil
+		return d.trim(text), true, nil
 	}
 	depth := len(d.s.opens)
 	d.s.collect, d.s.text = true, d.s.text[:0]
@@ -508,12 +505,11 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 		}
 		return nil, false, err
 	}
-	return d.trimmed(d.s.text), true, nil
+	return d.trim(d.s.text), true, nil
 }
 
-// trimmed removes white space around the text, and records in d.padded whether it removed
-// any.
-func (d *Decoder) trimmed(text []byte) []byte {
+// trim removes white space around the text. It sets d.padded if there was any.
+func (d *Decoder) trim(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)
 	return t

@@ -13,10 +13,10 @@ type Dialect uint8
 // The dialects.
 const (
 	Dialect11      Dialect = iota // ANSI/NISO Z39.99-2017 (1.1)
-	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0), where lastmod is the time of a change; used only with AsDialect
+	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0), where "lastmod" is the time of a change; used only with AsDialect
 	DialectMid2013                // drafts of mid-2013, where rs:md has the attribute "modified" and rel="resourcesync" means rel="up"
 	DialectDLib                   // D-Lib Magazine 19(1/2), 2013, with another namespace, the attributes "modified" and "etag", and rel="top"
-	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: one has URIs in links, the other in content elements
+	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article
 	DialectResync                 // the <resync> XML format in the appendix of the D-Lib article
 )
 
@@ -43,7 +43,6 @@ func (d Dialect) isDLib() bool {
 	return d == DialectDLib || d == DialectAtom || d == DialectResync
 }
 
-// form is the XML structure of a document: sitemap, Atom or resync.
 type form uint8
 
 const (
@@ -52,20 +51,19 @@ const (
 	formResync              // resync
 )
 
-// tell records the dialect of the document, and sends the note n about the feature that
-// shows the dialect. Only the first call has an effect.
-func (d *Decoder) tell(dialect Dialect, n Note) {
-	if d.told {
+// setDialect stores the dialect of the document, and sends a note about the feature
+// that shows the dialect. Only the first call has an effect.
+func (d *Decoder) setDialect(dialect Dialect, n Note) {
+	if d.dialectKnown {
 		return
 	}
-	d.told = true
+	d.dialectKnown = true
 	d.header.Dialect = dialect
 	d.remarkDialect(n)
 }
 
-// remarkDialect sends the note n about a feature that the dialect of the document has but
-// 1.1 does not have. The note is legal if the caller asked for that dialect with
-// AsDialect.
+// remarkDialect sends a note about a feature of an older dialect that 1.1 does not
+// have. The note is legal if the caller asked for that dialect with AsDialect.
 func (d *Decoder) remarkDialect(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
@@ -74,14 +72,14 @@ func (d *Decoder) remarkDialect(n Note) {
 	d.tolerate(n)
 }
 
-// settleEntry converts the current entry from the dialect of its document to the form
-// of 1.1. start is the start tag of the entry.
-func (d *Decoder) settleEntry(start *element) {
+// convertEntry converts the current entry to the form of 1.1. start is the start tag of
+// the entry.
+func (d *Decoder) convertEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {
 		d.patchBitstream(start)
 	}
-	// Before 1.1 lastmod was the time of the change, so deletions had a lastmod, too.
+	// Before 1.1 "lastmod" was the time of the change, so deletions had a "lastmod", too.
 	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
 		e.Metadata.Datetime = e.LastMod
 		if e.Change == Deleted {
@@ -90,8 +88,8 @@ func (d *Decoder) settleEntry(start *element) {
 	}
 }
 
-// isChange reports whether an entry is a change, according to the part of the header that
-// was read so far.
+// isChange reports whether an entry is a change. It only knows the part of the header
+// that was read so far.
 func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }
@@ -124,7 +122,7 @@ func (d *Decoder) modifiedAsAt() {
 		h.At = d.datetime(trimSpace([]byte(value)), "modified")
 		if !h.At.IsZero() {
 			h.Attrs = slices.Delete(h.Attrs, i, i+1)
-			n := Note{Msg: fmt.Sprintf("modified %q; read as at", clip(value))}
+			n := Note{Msg: fmt.Sprintf("modified %q; read as the attribute \"at\"", clip(value))}
 			if book := ruleBookOf(h); book.need&isSnapshot != 0 {
 				n.Rule = book.kind + "-at-required"
 			}
@@ -144,8 +142,8 @@ func (d *Decoder) capabilityOf(uri []byte) Capability {
 	return d.capability(name)
 }
 
-// takeAttr removes the attribute with the given name and without prefix from the start
-// tag, and returns its value.
+// takeAttr removes an attribute without prefix from the start tag, and returns its
+// value.
 func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.colon == 0 && string(a.name) == name {

@@ -6,10 +6,10 @@ import (
 )
 
 // This file reads the two Atom forms in the appendix of D-Lib Magazine 2013. In one form a
-// link of an entry has the URI of the resource, and in the other form the content element
-// of the entry has the URI. The attributes of ResourceSync have a prefix in one form, and
-// often no prefix in the other form. The Decoder accepts both spellings in both forms.
-// Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
+// link of the entry has the URI of the resource, in the other form the "content" element of
+// the entry. In one form the attributes of ResourceSync have a prefix, in the other form
+// often not; the Decoder accepts both spellings in both forms. Elements that Atom requires
+// ("title", "id", "author", "summary") are stored as foreign elements.
 
 func (d *Decoder) atomRoot() error {
 	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
@@ -17,7 +17,7 @@ func (d *Decoder) atomRoot() error {
 		return d.reject(ruleRoot, "this is an Atom feed")
 	}
 	d.form, d.hasMD = formAtom, true
-	d.tell(DialectAtom, Note{Rule: ruleRoot, Msg: "an Atom feed, as in D-Lib Magazine 2013"})
+	d.setDialect(DialectAtom, Note{Rule: ruleRoot, Msg: "an Atom feed, as in the draft in D-Lib Magazine 2013"})
 	d.header.Capability = d.capabilityOf(d.s.attrs[i].value)
 	d.s.attrs = slices.Delete(d.s.attrs, i, i+1)
 	d.keepRootAttrs()
@@ -28,8 +28,8 @@ func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
 
-// atomRootChild reads the rest of a child of a feed, after the start tag. If the child is
-// an entry, it reads nothing more.
+// atomRootChild reads a child of the feed whose start tag was read. If the child is an
+// entry, it does not read the content.
 func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	if d.s.elem.uri == nsAtom {
 		switch string(d.s.elem.local) {
@@ -82,8 +82,7 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads an element of an entry that has the URI of the resource in the given
-// attribute.
+// resource reads an element whose given attribute has the URI of the resource.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)
@@ -101,8 +100,8 @@ func (d *Decoder) unprefixAttrs() {
 	}
 }
 
-// namesResource reports whether the link has both the relations canonical and alternate.
-// Such a link leads to the resource of its entry.
+// namesResource reports whether the link has both the relations "canonical" and
+// "alternate". Such a link has the URI of the resource.
 func (d *Decoder) namesResource() bool {
 	canonical, alternate := false, false
 	for i := range d.s.attrs {

@@ -5,20 +5,20 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine. There it
-// means rel="index", except in a Capability List. It is read as rel="index" until the
-// capability of the document is known.
+// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine. There
+// rel="up" means rel="index", except in a Capability List. The Decoder assumes
+// rel="index" until the capability of the document is known.
 type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine
 
-// draftAttr reads an attribute of rs:md that the standard does not define. Drafts define
-// "modified" and "etag".
+// draftAttr reads an attribute of rs:md that the standard does not define: a draft may
+// define it.
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
 		if !d.inside {
-			d.tell(DialectMid2013, Note{Rule: "table3-root-md", Msg: "modified on the rs:md of the root, as in drafts of 2013"})
+			d.setDialect(DialectMid2013, Note{Rule: "table3-root-md", Msg: `the attribute "modified" on the rs:md of the root, as in drafts of 2013`})
 			return keptAttr(a)
 		}
 	case "etag":
@@ -40,15 +40,15 @@ func (d *Decoder) rootLink() error {
 	return d.skip()
 }
 
-// draftLink converts the relation of the ith link of the root from the dialect of the
-// document to 1.1. Except in Capability Lists, D-Lib Magazine writes rel="up" where 1.0
-// and 1.1 have rel="index".
+// draftLink converts the relation of a link of the root from the dialect of the
+// document to 1.1. i is the index of the link in the header. Except in Capability
+// Lists, D-Lib Magazine writes rel="up" where 1.0 and 1.1 have rel="index".
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
 	switch {
 	case l.Rel == RelSource && !dlib:
-		d.tell(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
+		d.setDialect(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
 		l.Rel = RelUp
 		d.remarkDialect(Note{Rule: "ln-rel-registered-or-uri", Msg: `rel "resourcesync"; read as "up"`})
 	case l.Rel == relTop && dlib:
@@ -59,17 +59,17 @@ func (d *Decoder) draftLink(i int) {
 		d.s.locate()
 		d.ups = append(d.ups, draftUp{i, d.s.elem.line, d.s.elem.column})
 		if d.hasMD {
-			d.settleUps()
+			d.resolveUps()
 		}
 	case l.Rel == RelNext || l.Rel == RelPrev:
 		d.remark(Note{Quirk: QuirkPages, Msg: fmt.Sprintf("a link with rel %q: the document is one of several pages", l.Rel)})
 	}
 }
 
-// settleUps reads the links of the root with rel="up" as rel="up" in a Capability List, and
-// otherwise as rel="index". It is called when the capability of the document is known,
-// or when the document ends without one.
-func (d *Decoder) settleUps() {
+// resolveUps decides the relation of the links of the root with rel="up": "up" in a
+// Capability List, and otherwise "index". It is called when the capability of the
+// document is known, or when the document ends without one.
+func (d *Decoder) resolveUps() {
 	for _, up := range d.ups {
 		if d.header.Capability == CapabilityCapabilityList {
 			d.header.Links[up.index].Rel = RelUp
@@ -80,7 +80,7 @@ func (d *Decoder) settleUps() {
 	d.ups = nil
 }
 
-// patchBitstream replaces the attributes of an entry that describe a patch by a link to
+// patchBitstream turns the attributes of an entry that describe a patch into a link to
 // the patch. Otherwise a reader would store the bytes of the patch as the resource.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current

@@ -5,7 +5,7 @@ package resourcesync
 
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
-	d.tell(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in D-Lib Magazine 2013"})
+	d.setDialect(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in the draft in D-Lib Magazine 2013"})
 	if uri, ok := d.takeAttr("rstype"); ok {
 		d.header.Capability = d.capabilityOf(uri)
 	}
@@ -16,8 +16,8 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild reads the rest of a child of resync before the first item, after the
-// start tag. If the child is an item, it reads nothing more.
+// resyncRootChild reads a child of the root before the first item. The start tag of the
+// child was read. If the child is an item, it does not read the content.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {
@@ -30,8 +30,8 @@ func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// resyncItem reads the rest of an item, after the start tag, and the links after the item,
-// up to the start tag of the next item or the end of the document.
+// resyncItem reads an item whose start tag was read, and the links after the item. It
+// reads up to the start tag of the next item, or to the end of the document.
 func (in *entryReader) resyncItem() error {
 	d := in.d
 	if uri, ok := d.takeAttr("href"); ok {

@@ -27,8 +27,8 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms are the known algorithms, weakest first. Digest.alg is an index into this
-// array; 0 means none.
+// algorithms are the known algorithms, weakest first. Digest.alg is an index of this
+// array. The index 0 means no algorithm.
 var algorithms = [...]struct {
 	name Algorithm
 	size int
@@ -107,14 +107,14 @@ func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 
 type badDigest struct {
 	value string
-	rule  string // id of the rule that the digest breaks
+	rule  string // id of the broken rule
 	why   error
 }
 
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest also returns the known deviation in the spelling, or 0 if the standard
+// parseDigest also returns the known deviation of the spelling; 0 if the standard
 // allows the spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
@@ -164,7 +164,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// hexValue maps a hexadecimal digit to its value, and any other byte to 255.
+// hexValue has the value of each hexadecimal digit, and 255 for all other bytes.
 var hexValue = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 255
@@ -204,9 +204,9 @@ func (d Digest) Sum() []byte {
 // IsZero reports whether d is absent.
 func (d Digest) IsZero() bool { return d.alg == 0 }
 
-// Strong reports whether d is a sha-256 or stronger. If two strong digests are equal,
-// so are the bytes, even if somebody tried to forge them. Weaker digests do not prove
-// that.
+// Strong reports whether d is a sha-256 or stronger. Equal strong digests prove that
+// the bytes are equal. Equal weaker digests do not, because somebody may have forged
+// bytes with the same digest.
 func (d Digest) Strong() bool { return d.alg >= firstStrong }
 
 // String returns algorithm:hexadecimal in lower case, or "" if d is absent.
@@ -268,7 +268,7 @@ func (ds Digests) Strongest() Digest {
 	return best
 }
 
-// Strong reports whether one of the digests is strong, see [Digest.Strong].
+// Strong reports whether at least one of the digests is strong; see [Digest.Strong].
 func (ds Digests) Strong() bool {
 	return slices.ContainsFunc(ds, Digest.Strong)
 }
@@ -320,7 +320,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 // Write hashes p.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
-		s.Write(p) // Write of a hash.Hash never returns an error
+		s.Write(p) // a hash.Hash never returns an error
 	}
 	return len(p), nil
 }

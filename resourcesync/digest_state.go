@@ -8,8 +8,8 @@ import (
 
 var errHasherState = errors.New("not the state of a Hasher for these algorithms")
 
-// MarshalBinary returns the state of h. Another Hasher for the same algorithms can
-// continue from that state. The format depends on the version of Go.
+// MarshalBinary returns the state of the Hasher. Another Hasher with the same
+// algorithms can continue from that state. The format depends on the version of Go.
 func (h *Hasher) MarshalBinary() ([]byte, error) {
 	var b []byte
 	for _, s := range h.sums {
@@ -23,8 +23,9 @@ func (h *Hasher) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary sets the state of h to one that MarshalBinary returned for a Hasher with
-// the same algorithms in the same order. After an error h must not be used any more.
+// UnmarshalBinary restores a state that MarshalBinary returned for a Hasher with the
+// same algorithms in the same order. After an error the Hasher must not be used any
+// more.
 func (h *Hasher) UnmarshalBinary(b []byte) error {
 	for _, s := range h.sums {
 		n, size := binary.Uvarint(b)

@@ -14,27 +14,27 @@ const (
 	MaxBytes   = 50_000_000
 )
 
-// ErrFull means that with the given entry the document would exceed the limits of
-// 50,000 entries and 50,000,000 bytes (1.1 §7). The entry was not written and belongs
-// in the next document. Without the entry, the document is valid and can be closed.
+// ErrFull means that the entry would make the document exceed the limits of 50,000 entries
+// or 50,000,000 bytes (1.1 §7). The entry was not written, and belongs in the next
+// document. Without the entry, the document is valid and can be closed.
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values give the
-// same bytes. An invalid header or entry is an [*EncodeError]: a value that cannot be
-// written, or an element that is missing or misplaced in a document of this kind (1.1 §7 to
-// §14). An Encoder checks neither relations between entries, such as their order, nor
+// same bytes. It returns an [*EncodeError] for a value that cannot be written, and for an
+// element that is missing or must not be in a document of this kind (1.1 §7 to §14). It
+// does not compare entries with each other, for example their order, and does not check
 // whether relation types are registered.
 type Encoder struct {
 	w          countingWriter
 	zip        *gzip.Writer // compressor that writes to w; nil if the document is not compressed
 	out        builder
 	header     Header
-	plain      bool // a plain sitemap
+	plain      bool // whether the document is a plain sitemap
 	maxEntries int
 	maxBytes   int64
 	count      int
 	flushed    int64 // number of bytes already passed to w
-	err        error // error that all further calls return: an error of w, or errClosed after Close
+	err        error // error that further calls return: an error of w, or errClosed after Close
 }
 
 // EncoderOption is an option of [NewEncoder].
@@ -56,8 +56,7 @@ func WithGzip() EncoderOption {
 	return func(e *Encoder) { e.zip = gzip.NewWriter(&e.w) }
 }
 
-// withRoom lowers the size limit of a document by n bytes.
-func withRoom(n int64) EncoderOption {
+func withReserve(n int64) EncoderOption {
 	return func(e *Encoder) { e.maxBytes -= n }
 }
 
@@ -65,9 +64,9 @@ const flushAt = 64 << 10
 
 var errClosed = errors.New("encode entry: the document is closed")
 
-// NewEncoder begins a document with header h. A header with neither metadata nor links
-// makes a plain sitemap, whose entries must have neither. The Encoder writes to w in
-// portions, and has written everything when Close returns.
+// NewEncoder begins a document with header h. If the header has neither metadata nor links,
+// the document is a plain sitemap, and its entries must have neither metadata nor links.
+// The Encoder buffers what it writes to w. Close writes the rest.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
 	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {
@@ -80,9 +79,9 @@ func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) 
 	return e, nil
 }
 
-// Encode writes an entry. It returns [ErrFull] if the document has no room for it, and
-// an error that names the field if a value cannot be written. In both cases nothing was
-// written and the Encoder can still be used.
+// Encode writes an entry. It returns [ErrFull] if the document is full, and an
+// [*EncodeError] if a value cannot be written. After either error, nothing of the entry
+// was written, and the Encoder can still be used.
 func (e *Encoder) Encode(en Entry) error {
 	if e.err != nil {
 		return e.err
@@ -133,8 +132,8 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the uncompressed size of the document. The closing tag counts even
-// before Close has written it.
+// Bytes returns the uncompressed size of the document in bytes. The size includes the end
+// tag of the document, even before Close has written it.
 func (e *Encoder) Bytes() int64 {
 	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {
@@ -143,8 +142,8 @@ func (e *Encoder) Bytes() int64 {
 	return n + int64(len(closingTag(e.header.Root)))
 }
 
-// Written returns the number of bytes passed to the writer so far. After Close it is
-// the stored size of the document, which is less than Bytes if it is compressed.
+// Written returns the number of bytes written so far, after compression. After Close it is
+// the stored size of the document.
 func (e *Encoder) Written() int64 { return e.w.n }
 
 func (e *Encoder) flush() error {

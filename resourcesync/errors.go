@@ -14,8 +14,8 @@ type Kind uint8
 const (
 	NotWellFormed   Kind = iota + 1 // not well-formed XML with namespaces
 	NotResourceSync                 // something other than a ResourceSync document
-	LimitReached                    // larger than Limits allow
-	Incomplete                      // truncated, or followed by other content
+	LimitReached                    // the document exceeds one of the Limits
+	Incomplete                      // the document is truncated, or followed by other content
 	Refused                         // a value or structure that the Tolerance does not allow
 	BadEntry                        // one entry that cannot be used; the entries after it can still be read
 )
@@ -43,15 +43,16 @@ func (k Kind) Error() string {
 type DecodeError struct {
 	Kind   Kind
 	Line   int // the line of the error, counted from 1
-	Column int // the column, counted from 1, in bytes of UTF-8
-	// Offset is where the error was detected, which may be after its cause. It counts
-	// from 0, in bytes of the decompressed document as UTF-8 without byte order mark.
+	Column int // the column of the error, counted from 1, in bytes of UTF-8
+	// Offset is the position at which the error was detected, which may be after the cause
+	// of the error. It counts the bytes of the decompressed document as UTF-8 without byte
+	// order mark, from 0.
 	Offset int64
 	Rule   string // id of the broken rule, as used by package lint; may be ""
 	Quirk  Quirk  // the number of the known deviation that the error is about; 0 if none
 	Msg    string
 	Err    error // the underlying error, or nil
-	Size   bool  // true if the document has more bytes or entries than Limits allow; Kind is then LimitReached
+	Size   bool  // whether Limits.Bytes or Limits.Entries is too low for the document; Kind is then LimitReached
 }
 
 func (e *DecodeError) Error() string {
@@ -68,11 +69,11 @@ func (e *DecodeError) Is(target error) bool { return target == e.Kind }
 // Unwrap returns e.Err, the underlying error.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// clip shortens a value for a message to 80 bytes.
+// clip shortens a value to 80 bytes, for a message.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // ToValidUTF8, because the cut may be inside a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // the last bytes may be a part of a character
 }

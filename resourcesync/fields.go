@@ -5,7 +5,7 @@ import "fmt"
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // first reason why the entry cannot be used, and the rule that the entry breaks; both are "" if it can be used
+	bad, rule string // first reason why the entry cannot be used, and the id of the broken rule; "" for a usable entry
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
@@ -67,8 +67,8 @@ func (in *entryReader) child() error {
 }
 
 // metadata reads the attributes of an rs:md, or of the element that a draft uses
-// instead. A second rs:md of an entry may add attributes, but must not contradict the
-// first rs:md.
+// instead. A second rs:md of the same entry may add attributes, but must not contradict
+// the first one.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -85,7 +85,8 @@ func (in *entryReader) metadata() {
 	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "the entry has two rs:md; read as one"})
 }
 
-// fault stores the reason why the entry cannot be used, unless there is a reason already.
+// fault stores the reason why the entry cannot be used. Only the first reason is
+// stored.
 func (in *entryReader) fault(rule, why string) {
 	if in.bad == "" {
 		in.rule, in.bad = rule, why
@@ -137,8 +138,8 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text reads an element that may occur only once, and passes its text to store. *seen is
-// true if the element has occurred before.
+// text reads an element that may occur only once, and calls store with its text. *seen
+// is true if the element has already occurred.
 func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
@@ -147,7 +148,7 @@ func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	case !ok:
 		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element contains elements where text was expected; read as absent"})
 	case *seen:
-		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element occurs a second time; the first one counts"})
+		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element occurs a second time; only the first one is used"})
 	default:
 		store(text)
 	}
@@ -163,7 +164,7 @@ func (d *Decoder) metadata(m *Metadata) {
 			continue
 		}
 		v := trimSpace(a.value)
-		if len(v) == 0 && d.empty(a) {
+		if len(v) == 0 && d.noteEmpty(a) {
 			continue
 		}
 		switch string(a.name) {
@@ -204,8 +205,8 @@ func (d *Decoder) link(links *[]Link) error {
 	return d.skip()
 }
 
-// linkTag reads the start tag of an rs:ln and appends the link to links, unless rel or
-// href is missing or unusable.
+// linkTag reads the start tag of an rs:ln, and appends the link to links. It ignores a
+// link whose "rel" or "href" is missing or unusable.
 func (d *Decoder) linkTag(links *[]Link) error {
 	var l Link
 	for i := range d.s.attrs {
@@ -215,7 +216,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 			continue
 		}
 		v := trimSpace(a.value)
-		if len(v) == 0 && d.empty(a) {
+		if len(v) == 0 && d.noteEmpty(a) {
 			continue
 		}
 		switch string(a.name) {
@@ -260,8 +261,8 @@ func (d *Decoder) linkTag(links *[]Link) error {
 	return nil
 }
 
-// countLink returns an error if the root or the entry has too many or too long rs:ln. It is
-// called at each rs:ln, with the number of rs:ln stored before.
+// countLink returns an error if the root or the entry has too many rs:ln, or if these
+// are too long. n is the number of rs:ln stored before the current one.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {
@@ -277,9 +278,9 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty handles an attribute with an empty value. If the standard defines the attribute,
-// it sends a note and returns true.
-func (d *Decoder) empty(a *attr) bool {
+// noteEmpty is called for an attribute with an empty value. If the standard defines the
+// attribute, it sends a note and returns true.
+func (d *Decoder) noteEmpty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
 		if rule == "root-capability-required" && d.inside {
@@ -291,8 +292,8 @@ func (d *Decoder) empty(a *attr) bool {
 	return defined
 }
 
-// foreignAttr returns an attribute that the standard does not define. It sends a note,
-// unless the attribute is in the namespace of another vocabulary.
+// foreignAttr returns an attribute that the standard does not define here. It sends a
+// note, unless the attribute is in the namespace of another vocabulary.
 func (d *Decoder) foreignAttr(a *attr) Attr {
 	rule := ""
 	switch {
@@ -318,8 +319,8 @@ func keptAttr(a *attr) Attr {
 	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
 }
 
-// ruleOfAttr maps each attribute that the standard defines (1.1 §7) to the rule about its
-// value, or to "" if there is no rule.
+// ruleOfAttr has the attributes that the standard defines (1.1 §7), each with the id of
+// the rule about its value; "" if there is no such rule.
 var ruleOfAttr = map[string]string{
 	"capability": "root-capability-required",
 	"at":         "at-w3cdtf",
@@ -339,7 +340,7 @@ var ruleOfAttr = map[string]string{
 	"href":       "",
 }
 
-// place returns the element whose rs:md or rs:ln is being read, "root" or "entry". Ids of
+// place returns "root" or "entry": the part of the document that is being read. Ids of
 // rules contain this word.
 func (d *Decoder) place() string {
 	if d.inside {

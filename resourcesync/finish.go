@@ -7,18 +7,18 @@ import (
 
 // This file contains the checks at the end of an entry and at the end of the document.
 
-// largest is the limit of 50 MB in the standard (1.1 §7), read as 50 MiB. A Decoder sends
-// a note above this size, while an Encoder writes at most 50,000,000 bytes.
-const largest = 50 << 20
+// maxSize is the limit of 50 MB in the standard (1.1 §7), read as 50 MiB. A Decoder
+// sends a note about a larger document. An Encoder writes at most 50,000,000 bytes.
+const maxSize = 50 << 20
 
 func (d *Decoder) finish() error {
 	d.state = ended
-	d.settleUps()
-	if size := d.s.base + int64(d.s.pos); size > largest {
-		d.tolerateRoot(Note{Rule: "limit-50mb", Msg: fmt.Sprintf("the document has %d bytes; expected at most %d", size, largest)})
+	d.resolveUps()
+	if size := d.s.base + int64(d.s.pos); size > maxSize {
+		d.tolerateRoot(Note{Rule: "limit-50mb", Msg: fmt.Sprintf("the document has %d bytes; expected at most %d", size, maxSize)})
 	}
 	if d.as == DialectDLib && d.header.Dialect != DialectDLib {
-		d.tolerateRoot(Note{Rule: "dlib-namespace", Msg: "the document has no element in the ResourceSync namespace of D-Lib Magazine 2013"})
+		d.tolerateRoot(Note{Rule: "dlib-namespace", Msg: "the document has no element in the ResourceSync namespace of the draft in D-Lib Magazine 2013"})
 	}
 	switch {
 	case !d.hasMD:
@@ -31,9 +31,9 @@ func (d *Decoder) finish() error {
 		d.tolerateRoot(Note{Rule: d.ruleHere("root-capability-required", "dlib-root-md-capability"), Msg: "the root has no capability, so the purpose of the document is unknown"})
 	}
 	if d.header.Dialect == DialectDLib && !d.hasTop && d.header.Capability != CapabilityCapabilityList {
-		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: "the root has no link with relation top to the Capability List"})
+		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: `the root has no link with rel="top" to the Capability List`})
 	}
-	return d.verdict()
+	return d.refusal()
 }
 
 // tolerateRoot is like tolerate, but gives the note the position of the root element.
@@ -42,8 +42,8 @@ func (d *Decoder) tolerateRoot(n Note) {
 	d.tolerate(n)
 }
 
-// ruleHere chooses between two ids of rules: dlib for a document in a dialect of D-Lib
-// Magazine, and rule for any other document.
+// ruleHere chooses between two ids of rules: the parameter dlib for a document in a
+// dialect of D-Lib Magazine, and the parameter rule for any other document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -51,8 +51,8 @@ func (d *Decoder) ruleHere(rule, dlib string) string {
 	return rule
 }
 
-// cantRead records that the named attribute is present but could not be read, so that
-// no later check reports it as missing.
+// cantRead records that an attribute is present but could not be read, so that no later
+// check reports that the attribute is missing.
 func (d *Decoder) cantRead(name string) {
 	switch {
 	case d.inside:
@@ -64,9 +64,9 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes sends notes about times that are missing in the rs:md of the root, and
-// about times that documents of this kind must not have (1.1 Appendix A). It ignores
-// drafts, because their documents have other times.
+// checkTimes sends notes about times in the rs:md of the root that documents of this
+// kind must have, or must not have (1.1 Appendix A). It ignores drafts, because their
+// documents have other times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -130,7 +130,8 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks what only D-Lib Magazine 2013 requires of an entry.
+// checkDLib checks what D-Lib Magazine 2013 requires of an entry, but later editions do
+// not.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies so that they have the same meaning in
-// any document, as exclusive canonical XML does. It declares each
-// prefix on the element that uses the prefix, leaves out comments, and writes CDATA as
+// foreignWriter writes elements of other vocabularies so that they have the same
+// meaning in any document, as in exclusive canonical XML. It declares each prefix on
+// the element that uses the prefix, leaves out comments, and writes CDATA sections as
 // text.
 type foreignWriter struct {
 	b        []byte
-	rendered []binding // the namespace declarations that were written and are in scope
-	marks    []int     // for each open element, the number of elements of rendered before the element's own declarations
-	names    []string  // the names of the open elements
+	declared []binding // namespace declarations that were written and are in scope
+	outer    []int     // for each open element: number of declarations in scope outside of the element
+	names    []string  // names of the open elements
 }
 
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
-	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
+	w.declared, w.outer, w.names = w.declared[:0], w.outer[:0], w.names[:0]
 	w.start(&d.s)
 	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
 		d.s.collect, d.s.text = true, d.s.text[:0]
@@ -46,7 +46,7 @@ func (d *Decoder) keepForeign() error {
 
 func (w *foreignWriter) start(s *scanner) {
 	el := &s.elem
-	w.marks = append(w.marks, len(w.rendered))
+	w.outer = append(w.outer, len(w.declared))
 	w.names = append(w.names, string(el.name))
 	w.b = append(append(w.b, '<'), el.name...)
 	w.declare(el.name[:el.colon], el.uri)
@@ -63,21 +63,20 @@ func (w *foreignWriter) start(s *scanner) {
 	}
 }
 
-// declare writes the namespace declaration of a prefix, unless it was written before and
-// is in scope.
+// declare writes the namespace declaration of a prefix, unless it is already in scope.
 func (w *foreignWriter) declare(prefix []byte, uri string) {
 	if uri == nsXML {
 		return
 	}
-	for i := len(w.rendered) - 1; i >= 0; i-- {
-		if r := &w.rendered[i]; r.prefix == string(prefix) {
+	for i := len(w.declared) - 1; i >= 0; i-- {
+		if r := &w.declared[i]; r.prefix == string(prefix) {
 			if r.uri == uri {
 				return
 			}
 			break
 		}
 	}
-	w.rendered = append(w.rendered, binding{prefix: string(prefix), uri: uri})
+	w.declared = append(w.declared, binding{prefix: string(prefix), uri: uri})
 	name := "xmlns"
 	if len(prefix) > 0 {
 		name = "xmlns:" + string(prefix)
@@ -87,12 +86,12 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // cannot fail, since a Decoder has read the value
+	w.b, _ = appendEscaped(w.b, value, true) // no error is possible, because the value was read from XML
 	w.b = append(w.b, '"')
 }
 
-// end writes the end of the innermost element: "/>" if the element was read in the form
-// <x/>, and otherwise an end tag.
+// end writes "/>" if the innermost element was read in the form <x/>, and otherwise an
+// end tag.
 func (w *foreignWriter) end(empty bool) {
 	last := len(w.names) - 1
 	if empty {
@@ -100,15 +99,14 @@ func (w *foreignWriter) end(empty bool) {
 	} else {
 		w.b = append(append(append(w.b, "</"...), w.names[last]...), '>')
 	}
-	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
+	w.declared, w.outer, w.names = w.declared[:w.outer[last]], w.outer[:last], w.names[:last]
 }
 
 // foreignChecker checks XML that an Encoder copies into a document.
 type foreignChecker struct{ s scanner }
 
-// check returns an error unless the XML can be part of a document. The XML must consist of
-// whole elements that declare the prefixes they use, and each element must be in the
-// namespace of another vocabulary.
+// check returns an error unless the XML can be part of a document: it must consist of whole
+// elements that declare the prefixes they use, in namespaces of other vocabularies.
 func (c *foreignChecker) check(xml string) error {
 	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`
 	c.s = scanner{

@@ -19,14 +19,14 @@ type window struct {
 
 	buf  []byte
 	pos  int   // the index of the next byte to scan
-	end  int   // the end of the checked bytes
+	end  int   // the end of the bytes that were checked
 	full int   // the end of the bytes that were read; buf[end:full] is an incomplete character
 	base int64 // the offset of buf[0] in the document
 	err  error // the error that ended the reading; io.EOF at the normal end of src
 
-	mark      int   // the index up to which lines have been counted
-	line      int   // the number of the line at mark, from 1
-	lineStart int64 // the offset of the start of the line at mark
+	counted   int   // index in buf up to which line feeds were counted
+	line      int   // number of the line at the index counted, from 1
+	lineStart int64 // offset in the document of the start of this line
 }
 
 const firstBuffer = 32 << 10
@@ -39,15 +39,15 @@ var (
 )
 
 // readMore appends bytes of the document to the unscanned bytes, buf[pos:end]. If there are
-// no more, it returns false, with the reason in w.err. Each call reads at least half as
-// many bytes as are unscanned, so scanning a long token from its start after each call
-// takes linear time in total.
+// no more, it stores the reason in the field err and returns false. Each call reads at
+// least half as many bytes as are unscanned. So the total time is linear, even if the
+// caller scans a long token from its start after each call.
 func (w *window) readMore() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
 	w.end -= w.pos
 	w.base += int64(w.pos)
-	w.mark, w.pos = 0, 0
+	w.counted, w.pos = 0, 0
 	for had := w.end; w.end == had; {
 		if w.err != nil {
 			return false
@@ -71,14 +71,14 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // the next call of read gets the cause from src
+		err = nil // the next call of src.Read returns the cause
 	}
 	w.full += n
 	w.check(err)
 }
 
-// check moves w.end to the end of the valid bytes. If the document ends there, check
-// stores the reason in w.err.
+// check moves the field end behind the valid bytes. If the document ends there, it
+// stores the reason in the field err.
 func (w *window) check(readErr error) {
 	n, ok := validText(w.buf[w.end:w.full])
 	w.end += n
@@ -97,24 +97,24 @@ func (w *window) check(readErr error) {
 	}
 }
 
-// count updates line, lineStart and mark to the position of buf[i].
+// count sets the fields line, lineStart and counted for the position of buf[i].
 func (w *window) count(i int) {
-	if i <= w.mark {
+	if i <= w.counted {
 		return
 	}
-	seg := w.buf[w.mark:i]
+	seg := w.buf[w.counted:i]
 	if n := bytes.Count(seg, newline); n > 0 {
 		w.line += n
-		w.lineStart = w.base + int64(w.mark+bytes.LastIndexByte(seg, '\n')+1)
+		w.lineStart = w.base + int64(w.counted+bytes.LastIndexByte(seg, '\n')+1)
 	}
-	w.mark = i
+	w.counted = i
 }
 
 var newline = []byte{'\n'}
 
 // validText returns the length of the longest prefix of b that is valid UTF-8 and
 // consists of characters that XML allows (XML 1.0 §2.2). ok is false if an invalid
-// character follows. An incomplete character at the end of b is not invalid.
+// character follows. An incomplete character at the end of b is allowed.
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
@@ -143,9 +143,9 @@ func validText(b []byte) (n int, ok bool) {
 // open detects the compression and encoding of a document by its first bytes. It returns a
 // reader of the text as UTF-8, the encoding, and whether the document was compressed.
 //
-// The reader reads at most about 2 * limit bytes of r, which is enough for a text of limit
-// bytes, even in UTF-16. So it stops compressed data that is endless and decompresses to
-// almost nothing.
+// The reader reads at most about 2 * limit bytes of r, because a text of limit bytes in
+// UTF-8 may take 2 * limit bytes in UTF-16. So it also ends for endless compressed data
+// that decompresses to almost nothing.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -167,17 +167,17 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader returns an error if r repeatedly returns no bytes, or if r returns more bytes
-// in total than left was at first.
+// steadyReader returns an error if the reader r repeatedly returns no bytes, or returns
+// too many bytes in total.
 type steadyReader struct {
-	r    io.Reader
-	left int64
+	r     io.Reader
+	limit int64 // number of bytes that may still be read
 }
 
 func (s *steadyReader) Read(p []byte) (int, error) {
 	for range 100 {
 		n, err := s.r.Read(p)
-		if s.left -= int64(n); s.left < 0 {
+		if s.limit -= int64(n); s.limit < 0 {
 			return 0, errEndless
 		}
 		if n > 0 || err != nil {
@@ -189,7 +189,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader adds to the errors of a gzip.Reader that they are about gzip.
+// gzipReader adds to each error of a gzip.Reader that it is about gzip.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

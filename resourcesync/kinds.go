@@ -7,8 +7,8 @@ import (
 
 // EncodeError is the error of an Encoder for a value that cannot be written.
 type EncodeError struct {
-	Field string // the name of the attribute or element, such as "loc"
-	Value string // the given value, perhaps shortened; "" if none was given
+	Field string // name of the attribute or element, such as "loc"
+	Value string // the value, perhaps shortened; "" if the value is missing
 	Rule  string // id of the broken rule, as used by package lint; may be ""
 	Msg   string // what was expected
 }
@@ -21,7 +21,6 @@ func (e *EncodeError) Error() string {
 	return s
 }
 
-// demand is a set of requirements of the standard for one kind of document.
 type demand uint16
 
 const (
@@ -45,8 +44,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands maps each capability to the requirements for its documents: first for a
-// urlset, then for a sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
+// demands has the requirements for each capability: first for a urlset, then for a
+// sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -62,11 +61,9 @@ var demands = map[Capability][2]demand{
 	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
 }
 
-// ruleBook checks headers and entries against the requirements for one kind of
-// document.
 type ruleBook struct {
 	need        demand
-	kind        string // kind of the document, such as "changelist"; the ids of its rules begin with the kind
+	kind        string // kind of the document, such as "changelist"; ids of rules for this kind begin with it
 	from, until Datetime
 }
 
@@ -83,18 +80,18 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
 	}
 	if r.need&needsUp != 0 && h.Link(RelUp) == "" {
-		return &EncodeError{"up", "", r.kind + "-up-required", "expected a link with this relation"}
+		return &EncodeError{"up", "", r.kind + "-up-required", "expected a link with this relation type"}
 	}
 	var err *EncodeError
 	switch {
 	case r.need&isSnapshot != 0 && h.At.IsZero():
 		return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
 	case r.need&isSnapshot != 0:
-		err = cmp.Or(misplaced("from", h.From, "root-from-scope"), misplaced("until", h.Until, "root-until-scope"))
+		err = cmp.Or(misplacedError("from", h.From, "root-from-scope"), misplacedError("until", h.Until, "root-until-scope"))
 	case r.need&isOfChanges != 0 && h.From.IsZero():
 		return &EncodeError{"from", "", r.kind + "-from-required", "expected the start of the period whose changes are listed"}
 	case r.need&isOfChanges != 0:
-		err = cmp.Or(misplaced("at", h.At, "root-at-scope"), misplaced("completed", h.Completed, "root-completed-scope"))
+		err = cmp.Or(misplacedError("at", h.At, "root-at-scope"), misplacedError("completed", h.Completed, "root-completed-scope"))
 	}
 	return cmp.Or(err, inOrder(&h.Metadata))
 }
@@ -118,7 +115,7 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	}
 	if r.need&needsPath != 0 {
 		if e.Path == "" && e.Change != Deleted {
-			return r.missing(&e.Metadata, "path", "expected the path of the bytes in the package")
+			return r.missingError(&e.Metadata, "path", "expected the path of the bytes in the package")
 		}
 	} else if e.Path != "" {
 		return pathOutOfPlace(e.Path)
@@ -135,11 +132,11 @@ func (r *ruleBook) times(m *Metadata) *EncodeError {
 	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
 		const rule = "entry-at-completed-scope"
-		err = cmp.Or(misplaced("at", m.At, rule), misplaced("completed", m.Completed, rule))
+		err = cmp.Or(misplacedError("at", m.At, rule), misplacedError("completed", m.Completed, rule))
 	}
 	if r.need&entriesHaveFrom == 0 {
 		const rule = "entry-from-until-scope"
-		err = cmp.Or(err, misplaced("from", m.From, rule), misplaced("until", m.Until, rule))
+		err = cmp.Or(err, misplacedError("from", m.From, rule), misplacedError("until", m.Until, rule))
 	}
 	return cmp.Or(err, inOrder(m))
 }
@@ -147,7 +144,7 @@ func (r *ruleBook) times(m *Metadata) *EncodeError {
 func (r *ruleBook) capability(m *Metadata) *EncodeError {
 	if r.need&needsCapability != 0 {
 		if m.Capability == "" {
-			return r.missing(m, "capability", "expected the capability of the listed document")
+			return r.missingError(m, "capability", "expected the capability of the listed document")
 		}
 		return nil
 	}
@@ -161,7 +158,7 @@ func (r *ruleBook) change(e *Entry) *EncodeError {
 	const within = "datetime-within-interval"
 	switch {
 	case e.Change == "":
-		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
+		return r.missingError(&e.Metadata, "change", "expected created, updated or deleted")
 	case e.Metadata.Datetime.Before(r.from):
 		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, fmt.Sprintf("expected a time not before %s, the start of the document's period", r.from)}
 	case e.Metadata.Datetime.After(r.until):
@@ -187,9 +184,9 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	return nil
 }
 
-// missing returns the error for an entry without the named attribute. If the entry has no
-// rs:md at all, the error is about the rule that requires an rs:md.
-func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
+// missingError returns the error for an entry without the attribute named field. If the
+// entry has no rs:md at all, the error has the id of the rule that requires an rs:md.
+func (r *ruleBook) missingError(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
 	case m.isZero():
@@ -210,9 +207,9 @@ func inOrder(m *Metadata) *EncodeError {
 	return nil
 }
 
-// misplaced returns the error for a time that documents of this kind must not have, or nil
-// if the time is absent.
-func misplaced(field string, value Datetime, rule string) *EncodeError {
+// misplacedError returns the error for a time that this kind of document must not have,
+// or nil if the document does not have the time.
+func misplacedError(field string, value Datetime, rule string) *EncodeError {
 	if value.IsZero() {
 		return nil
 	}

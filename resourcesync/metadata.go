@@ -8,24 +8,24 @@ import (
 	"slices"
 )
 
-// Metadata has the attributes of an rs:md element (1.1 §7). A field with its zero value
-// means that the attribute is absent. At, Completed, From and Until are about a
-// document: the document whose root has the rs:md, or the document that an entry lists.
-// Change and all fields after it occur only in entries.
+// Metadata has the attributes of an rs:md element (1.1 §7). The zero value of a field means
+// that the attribute is absent. At, Completed, From and Until describe a document: in the
+// root, the document itself, and in an entry, the document that is listed. Change and all
+// fields after it occur only in entries.
 type Metadata struct {
 	Capability Capability
-	At         Datetime // of a snapshot: it has the state of the set at this moment or later (1.1 §7)
-	Completed  Datetime // of a snapshot: the moment at which the snapshot was complete
-	From       Datetime // of a document about changes: the start of its period
-	Until      Datetime // of a document about changes: the end of its period; absent while changes may be added
+	At         Datetime // snapshots: all resources are listed as they were at this moment or later (1.1 §7)
+	Completed  Datetime // snapshots: the moment at which the snapshot was complete
+	From       Datetime // lists of changes: the start of the period whose changes are listed
+	Until      Datetime // lists of changes: the end of this period; absent while changes may be added
 
 	Change   Change
 	Datetime Datetime // the time of the change
-	Digests  Digests  // the digests of the representation, which are hexadecimal in documents (1.1 §7)
+	Digests  Digests  // digests of the representation; documents have them in hexadecimal (1.1 §7)
 	Length   Length   // of the representation
 	Type     string   // media type
 	Encoding string   // content coding
-	Path     string   // the path of a member in a package, with a leading slash
+	Path     string   // path of the member in its package, with a leading slash
 
 	Attrs []Attr
 }
@@ -53,8 +53,9 @@ func (m *Metadata) EntryAttributes() (names []string) {
 	return names
 }
 
-// merge adds the attributes of other to m. If an attribute has different values in m and
-// other, merge returns its name, and m must not be used any more. Otherwise it returns "".
+// merge adds the attributes of other to m. If both have different values of an
+// attribute, merge returns the name of the attribute, and m must not be used any more.
+// Otherwise it returns "".
 func (m *Metadata) merge(other *Metadata) (differs string) {
 	mergeValue(&differs, "capability", &m.Capability, other.Capability)
 	mergeValue(&differs, "at", &m.At, other.At)
@@ -101,9 +102,8 @@ func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 const MaxRemainder = 16 << 10
 
 // Remainder has the fields of an Entry that a program does not need to copy a resource, but
-// passes on to the readers of the copy (1.1 §7, §14). They are all fields except the URI,
-// the times, and the fields that distinguish the bytes, such as the length. The zero
-// Remainder is empty.
+// passes on to the readers of the copy (1.1 §7, §14): all fields except the URI, the times,
+// and the fields that describe the bytes, such as the length.
 //
 // [Remainder.Text] is JSON with the names in the struct tags. A new attribute of rs:md
 // becomes a field of Remainder, and a new attribute of rs:ln a field of Link.
@@ -116,9 +116,9 @@ type Remainder struct {
 	Foreign    string     `json:"foreign,omitempty"`
 }
 
-// Remainder returns those fields of e that belong to a Remainder. It sorts attributes
-// by name, because their order has no meaning in XML. The Remainder shares memory with
-// e.
+// Remainder returns the fields of the entry that belong to a Remainder. It sorts attributes
+// by name, because their order has no meaning in XML. The Remainder shares memory with the
+// entry.
 func (e *Entry) Remainder() Remainder {
 	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
 	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
@@ -141,7 +141,8 @@ func compareAttrs(a, b Attr) int {
 	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 }
 
-// SetRemainder sets all fields of r in e, including empty ones.
+// SetRemainder sets the fields of the entry that belong to a Remainder, even to empty
+// values.
 func (e *Entry) SetRemainder(r Remainder) {
 	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
 }
@@ -151,7 +152,7 @@ func (r *Remainder) IsZero() bool {
 	return r.Encoding == "" && r.ChangeFreq == "" && r.Priority.IsZero() && len(r.Links) == 0 && len(r.Attrs) == 0 && r.Foreign == ""
 }
 
-// Text returns the stored form of r; "" if r is empty. Equal remainders have the same
+// Text returns the Remainder as JSON; "" if it is empty. Equal remainders have the same
 // text.
 func (r *Remainder) Text() (string, error) {
 	if r.IsZero() {
@@ -167,7 +168,7 @@ func (r *Remainder) Text() (string, error) {
 }
 
 // ParseRemainder parses a text that [Remainder.Text] returned. It skips unknown members
-// of the JSON object, which later versions may add.
+// of the JSON object, because later versions may add members.
 func ParseRemainder(text string) (r Remainder, err error) {
 	if text == "" {
 		return r, nil

@@ -2,15 +2,15 @@ package resourcesync
 
 import "slices"
 
-// Quirk is the number of a known way in which existing Sources deviate from the
-// standard. 0 means none.
+// Quirk is the number of a known deviation of existing Sources from the standard. 0 means
+// no known deviation.
 type Quirk uint8
 
 // Quirks that a Decoder recognises.
 const (
 	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol are written with a namespace prefix
-	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
-	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
+	QuirkNamespace      Quirk = 2  // the ResourceSync namespace without the slash at its end
+	QuirkDialect        Quirk = 3  // the dialects of the draft in D-Lib Magazine 2013
 	QuirkMid2013        Quirk = 4  // the attribute "modified" on the rs:md of the root, or the relation "resourcesync" instead of "up"
 	QuirkNested         Quirk = 5  // a urlset whose entries have the capability of the urlset itself
 	QuirkPages          Quirk = 6  // pages linked by rel="next", without an index
@@ -33,7 +33,7 @@ const (
 	QuirkIRI            Quirk = 41 // a URI with characters that should have been escaped
 	QuirkRelativeURI    Quirk = 42 // a relative URI, to be resolved against the URI of the document
 	QuirkPathEscape     Quirk = 44 // a path that leads out of its package, or that no file can have
-	QuirkHashSpelling   Quirk = 46 // another spelling of an algorithm, such as SHA256 for sha-256
+	QuirkHashSpelling   Quirk = 46 // another spelling of the name of a hash algorithm, such as SHA256 for sha-256
 	QuirkHashBase64     Quirk = 47 // a digest in base64 or base64url
 	QuirkHashSpace      Quirk = 48 // digests separated by white space other than spaces
 	QuirkEmptyValue     Quirk = 49 // an attribute that is empty, read as absent
@@ -48,15 +48,15 @@ const (
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List without capability
 	QuirkPackageLink   Quirk = 21 // a Capability List that links a package instead of a dump
 	QuirkOtherDocument Quirk = 23 // a response that is not the linked document
-	QuirkUp            Quirk = 24 // rel="up" is missing, leads to the wrong document or in a circle
+	QuirkUp            Quirk = 24 // a link rel="up" that is missing, leads to the wrong document, or leads in a circle
 	QuirkChangeTime    Quirk = 29 // a change without the attribute "datetime"
-	QuirkClock         Quirk = 32 // changes dated by a wrong clock
+	QuirkClock         Quirk = 32 // changes with times from a wrong clock
 	QuirkOrder         Quirk = 34 // changes that are not in chronological order
 	QuirkWindow        Quirk = 35 // a Change List that contains only the latest changes
-	QuirkStale         Quirk = 36 // a list that is older than the list read before
+	QuirkStale         Quirk = 36 // a list that is older than the same list in an earlier request
 	QuirkUnknownDelete Quirk = 38 // a deletion of a resource that was never listed
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
-	QuirkContentCoding Quirk = 51 // a length and hash that were computed before the content coding, or after it, by mistake
+	QuirkContentCoding Quirk = 51 // a length and hash of the compressed bytes instead of the decompressed bytes, or the reverse
 	QuirkManifestCopy  Quirk = 54 // a manifest beside a package that differs from the manifest inside the package
 	QuirkManifest      Quirk = 55 // a package without manifest, or with members that are missing in the manifest
 	QuirkPackageFormat Quirk = 56 // a package in a format other than ZIP
@@ -65,30 +65,30 @@ const (
 
 // Note describes something unusual that a Decoder read, and how it was interpreted.
 type Note struct {
-	Quirk  Quirk  // the number of the known deviation; 0 if the note is about something else
-	Rule   string // the id of the rule, as used by package lint; may be ""
-	Line   int    // the line of the element, counted from 1
-	Column int    // the column of its start tag, counted from 1, in bytes of UTF-8
-	Legal  bool   // true if the standard allows what the note describes
-	Msg    string // a text for people: what was found, and how it was read
+	Quirk  Quirk  // number of the known deviation; 0 if the note is about something else
+	Rule   string // id of the rule, as used by package lint; may be ""
+	Line   int    // line of the start tag of the element, counted from 1
+	Column int    // column of this start tag, counted from 1, in bytes of UTF-8
+	Legal  bool   // whether the standard allows what the note describes
+	Msg    string // a text for people: what the document contains, and how it was read
 }
 
-// Tolerance is the policy of a Decoder, which calls it with each note. If it returns false,
-// the document ends with an error of kind [Refused].
+// Tolerance decides for each note whether a Decoder continues. If it returns false, the
+// document ends with an error of kind [Refused].
 type Tolerance func(Note) bool
 
-// Lenient reads everything that can be understood. It is the default.
+// Lenient tolerates everything. It is the default.
 func Lenient(Note) bool { return true }
 
-// Strict accepts only what the standard allows.
+// Strict tolerates only what the standard allows.
 func Strict(n Note) bool { return n.Legal }
 
-// Except returns a policy that refuses the given quirks, and is otherwise like t.
+// Except returns a Tolerance that refuses the given quirks, and is otherwise like t.
 func (t Tolerance) Except(quirks ...Quirk) Tolerance {
 	return func(n Note) bool { return t(n) && (n.Quirk == 0 || !slices.Contains(quirks, n.Quirk)) }
 }
 
-// And returns a policy that tolerates the given quirks, and is otherwise like t.
+// And returns a Tolerance that tolerates the given quirks, and is otherwise like t.
 func (t Tolerance) And(quirks ...Quirk) Tolerance {
 	return func(n Note) bool { return t(n) || n.Quirk != 0 && slices.Contains(quirks, n.Quirk) }
 }

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration may come next, since there was only
-// white space so far.
+// atDeclaration reports whether an XML declaration may come next: it may only have
+// white space before it.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
-// checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
-// optionally encoding and standalone (XML 1.0 §2.8).
+// checkXMLDecl checks the rest of an XML declaration after "<?xml": a version, then
+// perhaps an encoding, then perhaps "standalone" (XML 1.0 §2.8).
 func checkXMLDecl(b []byte) (encoding, why string) {
 	b, value, ok := cutPseudoAttr(b, "version")
 	if !ok {
@@ -24,7 +24,7 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 	}
 	b, encoding, ok = cutPseudoAttr(b, "encoding")
 	if ok && !isEncodingName(encoding) {
-		return "", fmt.Sprintf("encoding %s is no name of an encoding", clip(encoding))
+		return "", fmt.Sprintf("%s is not a valid name of an encoding", clip(encoding))
 	}
 	b, value, ok = cutPseudoAttr(b, "standalone")
 	if ok && value != "yes" && value != "no" {
@@ -42,7 +42,7 @@ func isEncodingName(s string) bool {
 	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// cutPseudoAttr removes white space and name="value" from the start of b, and returns
+// cutPseudoAttr removes white space and name="value" from the start of b. It returns
 // the rest and the value. If b does not start in this way, it returns b unchanged, and
 // ok is false.
 func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {

@@ -503,8 +503,8 @@ func TestLargeDocumentsAreNoted(t *testing.T) {
 		{"50,000", list1 + full + end1, ""},
 		{"50,002", list1 + full + url1 + url1 + end1, "limit-50000-items"},
 		{"50,001 of D-Lib Magazine", dlib + full + url1 + end1, "dlib-limit-50000"},
-		{"50 MiB", list1 + strings.Repeat(" ", largest-len(list1+end1)) + end1, ""},
-		{"a byte more", list1 + strings.Repeat(" ", largest-len(list1+end1)+1) + end1, "limit-50mb"},
+		{"50 MiB", list1 + strings.Repeat(" ", maxSize-len(list1+end1)) + end1, ""},
+		{"a byte more", list1 + strings.Repeat(" ", maxSize-len(list1+end1)+1) + end1, "limit-50mb"},
 	} {
 		n := 0
 		dec := NewDecoder(strings.NewReader(c.doc), WithNotes(func(note Note) {

@@ -11,20 +11,20 @@ const (
 	RelDescribes   = "describes"    // on metadata: link to the resource that it describes (1.1 §14.5)
 	RelContents    = "contents"     // on a package: link to a copy of its manifest (1.1 §11.1, §13.1)
 	RelDuplicate   = "duplicate"    // the same bytes at a mirror (1.1 §14.2)
-	RelAlternate   = "alternate"    // another representation (1.1 §14.3)
+	RelAlternate   = "alternate"    // another representation of the resource (1.1 §14.3)
 	RelCanonical   = "canonical"    // the generic URI of a representation (1.1 §14.3)
-	RelPatch       = nsRS + "patch" // a patch that turns the previous version into this one (1.1 §14.4)
+	RelPatch       = nsRS + "patch" // a patch that turns the previous version of the resource into this version (1.1 §14.4)
 	RelProfile     = "profile"      // a profile that helps to interpret metadata (1.1 §14.5)
-	RelMemento     = "memento"      // a prior version (1.1 §14.6)
+	RelMemento     = "memento"      // a prior version of the resource (1.1 §14.6)
 	RelTimeGate    = "timegate"     // a service that finds the version at a given time (1.1 §14.6)
-	RelTimeMap     = "timemap"      // a list of versions (1.1 §14.6)
+	RelTimeMap     = "timemap"      // a list of versions of the resource (1.1 §14.6)
 	RelCollection  = "collection"   // a collection that the resource belongs to (1.1 §14.7)
-	RelVia         = "via"          // the resource at the Source from which it was copied (1.1 §14.8)
+	RelVia         = "via"          // the original of a copied resource, at another Source (1.1 §14.8)
 	RelArchives    = "archives"     // the list of archived versions of the document (Archives §2.2)
 	RelSelf        = "self"         // the URI of the document itself; from Atom, used by existing Sources
 	RelNext        = "next"         // the next page of a list; used by existing Sources, not defined by the standard
 	RelPrev        = "prev"         // the previous page of a list; used by existing Sources, not defined by the standard
-	RelSource      = "resourcesync" // on a web page: a link to a Capability List (1.1 §6.3.3); drafts of 2013 use it instead of up
+	RelSource      = "resourcesync" // on a web page: a link to a Capability List (1.1 §6.3.3); drafts of 2013 use it instead of "up"
 )
 
 // IsPatchType reports whether a media type is that of a patch: bytes that turn one

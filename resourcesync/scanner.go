@@ -14,8 +14,8 @@ const (
 	tokEOF
 )
 
-// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. A token
-// consists of slices of the scanner's buffer, which are valid until next is called
+// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. The fields
+// of a token are parts of the scanner's buffer, which are valid until next is called
 // again.
 type scanner struct {
 	window
@@ -27,28 +27,28 @@ type scanner struct {
 
 	elem       element
 	attrs      []attr
-	declares   bool   // whether the start tag declares a namespace
-	norm       []byte // normalised attribute values
-	collect    bool   // whether text is collected in s.text
-	text       []byte // the text that was collected
-	pendingEnd bool   // whether the last tag was an empty-element tag, so that its end is the next token
-	rooted     bool   // whether the root element has begun
-	prolog     bool   // whether a comment, an instruction or a declaration came before the root element
-	encoding   string // the encoding of the document, as detected by open
-	declared   string // the encoding in the XML declaration
-	leading    bool   // whether white space came before the XML declaration
-	styled     bool   // whether the document has a style sheet for browsers
-	loose      loose  // the first text between elements that was ignored since this field was last cleared
+	declares   bool      // whether the start tag declares a namespace
+	norm       []byte    // normalised attribute values
+	collect    bool      // whether the scanner collects text
+	text       []byte    // the collected text
+	pendingEnd bool      // whether the latest tag was an empty-element tag, so that the next token is tokEnd
+	rooted     bool      // whether the root element has begun
+	prolog     bool      // whether a comment, an instruction or a declaration came before the root element
+	encoding   string    // encoding of the document, as detected by the function open
+	declared   string    // the encoding in the XML declaration
+	leading    bool      // whether white space came before the XML declaration
+	styled     bool      // whether the document has a style sheet for browsers
+	stray      strayText // first text between elements since this field was cleared; the text itself is ignored
 }
 
-// loose is a text where only elements are allowed.
-type loose struct {
-	line, column int // line is 0 if no text was found
+// strayText is text where only elements are allowed.
+type strayText struct {
+	line, column int // position of the text; line is 0 if there is no text
 	text         string
 }
 
 // openElement is an element that is not closed yet: the index of its name in
-// scanner.names, and the number of namespace bindings before those of the element.
+// scanner.names, and the number of namespace bindings outside of the element.
 type openElement struct{ name, ns int }
 
 type element struct {
@@ -62,7 +62,7 @@ type element struct {
 	local  []byte // the name without the prefix
 }
 
-// attr is an attribute of the start tag that was read last, except a namespace declaration.
+// attr is an attribute of the latest start tag, but not a namespace declaration.
 type attr struct {
 	name  []byte // as written
 	colon int    // the length of the namespace prefix; 0 if there is none
@@ -79,8 +79,8 @@ func (a *attr) local() []byte {
 	return a.name[a.colon+1:]
 }
 
-// locate computes the line and column of the element. It is called only when they are
-// needed, or when the start tag leaves the buffer.
+// locate computes the line and column of the element. To save time, it is called only
+// when they are needed, or when the start tag leaves the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
 		s.count(int(s.elem.at - s.base))
@@ -93,13 +93,13 @@ func (s *scanner) readMore() bool {
 	return s.window.readMore()
 }
 
-// plainText returns the rest of the innermost open element, and moves to the position
-// after the end tag of the element, if the rest is only text without references, control
-// characters and "]". Otherwise it does nothing, and ok is false.
+// plainText is a fast path. If the rest of the innermost open element is text without
+// references, control characters and "]", it returns this text, and moves to the
+// position after the end tag. Otherwise it does nothing, and ok is false.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
 	i := plainRun(b, ']')
-	n := s.endsHere(b[i:])
+	n := s.endTagLength(b[i:])
 	if n == 0 || s.pendingEnd || i > s.lim.Token {
 		return nil, false
 	}
@@ -108,9 +108,10 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 	return b[:i], true
 }
 
-// endsHere returns the length of the end tag of the innermost open element if b begins with
-// this tag, and otherwise 0. It does not recognise an end tag that contains white space.
-func (s *scanner) endsHere(b []byte) int {
+// endTagLength returns the length of the end tag of the innermost open element if b
+// begins with this tag, and otherwise 0. It does not recognise an end tag with white
+// space.
+func (s *scanner) endTagLength(b []byte) int {
 	name := s.names[s.opens[len(s.opens)-1].name:]
 	n := len(name) + 2
 	if len(b) > n && b[0] == '<' && b[1] == '/' && b[n] == '>' && string(b[2:n]) == string(name) {
@@ -119,8 +120,8 @@ func (s *scanner) endsHere(b []byte) int {
 	return 0
 }
 
-// next returns the next tag. It skips comments and processing instructions, and
-// collects text in s.text if s.collect is set.
+// next returns the next tag. It skips comments and processing instructions. It also
+// skips text, unless the field collect is set.
 func (s *scanner) next() (token, error) {
 	if s.pendingEnd {
 		s.pendingEnd = false
@@ -213,7 +214,7 @@ func (s *scanner) charData() error {
 	if bytes.IndexByte(run, ']') >= 0 && bytes.Contains(run, []byte("]]>")) {
 		return s.fail(NotWellFormed, s.pos, "]]> in text")
 	}
-	s.noteLoose(s.pos, run)
+	s.recordStray(s.pos, run)
 	if err := s.addText(run); err != nil {
 		return err
 	}
@@ -221,8 +222,8 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-func (s *scanner) noteLoose(at int, run []byte) {
-	if s.collect || s.loose.line > 0 {
+func (s *scanner) recordStray(at int, run []byte) {
+	if s.collect || s.stray.line > 0 {
 		return
 	}
 	if bytes.IndexByte(run, '&') >= 0 {
@@ -233,13 +234,13 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // the element must be located before the text, since lines are counted forwards only
+	s.locate() // call locate before count, because count cannot go backwards
 	s.count(at)
-	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
+	s.stray = strayText{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
 
-// addText checks text and replaces its references. If s.collect is set it appends the
-// result to s.text.
+// addText checks text and replaces references. If the field collect is set, it appends
+// the result to the field text.
 func (s *scanner) addText(run []byte) error {
 	if bytes.IndexByte(run, '&') < 0 && bytes.IndexByte(run, '\r') < 0 {
 		if s.collect {
@@ -257,8 +258,8 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText limits the length of the text of an element, which may consist of several
-// parts, such as CDATA sections.
+// checkText limits the length of the text of an element. Such a text may consist of
+// several tokens, such as CDATA sections.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -281,7 +282,7 @@ func (s *scanner) endTag() error {
 		return s.fail(NotWellFormed, s.pos, "an end tag where no element is open")
 	}
 	b := s.buf[s.pos:s.end]
-	if n := s.endsHere(b); n > 0 {
+	if n := s.endTagLength(b); n > 0 {
 		s.pos += n
 		s.pop()
 		return nil
@@ -309,8 +310,8 @@ func (s *scanner) pop() {
 	s.ns = s.ns[:last.ns]
 }
 
-// declaration skips a comment, reads a CDATA section as text, and rejects everything
-// else that begins with <!.
+// declaration skips a comment and reads a CDATA section as text. Everything else that
+// begins with "<!" is an error.
 func (s *scanner) declaration() error {
 	for s.end-s.pos < len("<![CDATA[") && s.readMore() {
 	}
@@ -346,7 +347,7 @@ func (s *scanner) declaration() error {
 	case len(b) < 9 && !s.readMore():
 		return s.endError()
 	}
-	return s.fail(NotWellFormed, s.pos, "%q is no comment and no CDATA section", clip(string(b[:min(len(b), 16)])))
+	return s.fail(NotWellFormed, s.pos, "%q is neither a comment nor a CDATA section", clip(string(b[:min(len(b), 16)])))
 }
 
 func (s *scanner) cdata() error {
@@ -359,7 +360,7 @@ func (s *scanner) cdata() error {
 		return err
 	}
 	run := s.buf[s.pos+len(open) : s.pos+i]
-	s.noteLoose(s.pos, run)
+	s.recordStray(s.pos, run)
 	if s.collect {
 		s.text = appendLines(s.text, run)
 	}
@@ -398,8 +399,8 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the offset of a delimiter in the token at pos, and reads more bytes if
-// necessary. It searches from the offset start on. Both offsets are relative to pos.
+// find returns the offset of a delimiter in the token at pos. It searches from the
+// offset start on, and reads more bytes if necessary. Both offsets are relative to pos.
 func (s *scanner) find(start int, delimiter string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > start {
@@ -436,7 +437,7 @@ func (s *scanner) endError() error {
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Rule, err.Err = "", s.err // a read error is no proof that the document breaks the rule
+	err.Rule, err.Err = "", s.err // after a read error the document itself may be well-formed
 	return err
 }
 
@@ -460,7 +461,6 @@ func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	return err
 }
 
-// ruleXML is the id of the rule that a document must be well-formed XML.
 const ruleXML = "xml-well-formed"
 
 // fail returns an error with the position of the byte buf[at].

@@ -2,13 +2,13 @@ package resourcesync
 
 // Seen has facts about the XML element from which a Decoder read a Header or an Entry.
 type Seen struct {
-	Line     int  // the line of the start tag, counted from 1
+	Line     int  // line of the start tag, counted from 1
 	Column   int  // the column of the start tag, counted from 1, in bytes of UTF-8
-	Metadata bool // whether the element had an rs:md, even an empty one
+	Metadata bool // whether the element has an rs:md, even one without attributes
 }
 
-// SeenEntry returns facts about the entry that was yielded last, even if that entry
-// could not be used.
+// SeenEntry returns facts about the latest entry that was yielded, even if it was yielded
+// with an error.
 func (d *Decoder) SeenEntry() Seen { return d.seenEntry }
 
 // SeenRoot returns facts about the part of the root element that was read so far.

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// Draft is a document that a [Series] is writing. At the end the Series calls either
+// Draft is a document that a [Series] is writing. At the end, the Series calls either
 // Commit or Discard.
 type Draft interface {
 	io.Writer
-	// Commit completes a fully written document. If it returns an error, nothing of the
-	// document may remain.
+	// Commit is called after everything was written. If it returns an error, nothing of
+	// the document may remain.
 	Commit() error
 	// Discard removes the document: nothing of it may remain.
 	Discard()
@@ -21,20 +21,19 @@ type Draft interface {
 
 // Part is a document written by a [Series].
 type Part struct {
-	Number  int   // the number of the part, counted from 1; 0 for the index of the parts, or for a list in one document
-	Entries int   // the number of entries: resources, changes or packages of a list, or parts of an index
-	Bytes   int64 // the uncompressed size of the document
-	Written int64 // the stored size of the document, which is less than Bytes if it was compressed
+	Number  int   // number of the part, counted from 1; 0 for the index of the parts, or for a list in one document
+	Entries int   // number of entries: resources, changes or packages of a list, or parts of an index
+	Bytes   int64 // uncompressed size of the document in bytes
+	Written int64 // stored size of the document in bytes, after compression
 }
 
 // Series writes a list of any length: as one document if that is within the limits of
 // the standard, otherwise as parts and an index (1.1 §6.1, §10.2).
 type Series struct {
-	// Header is the header that the list has as a single document, a urlset. Parts also
-	// get a link to their index. In a Change List or Change Dump the entries must be in
-	// chronological order. The period of each part begins where that of the previous
-	// part ends; the first period begins at Header.From, and the last ends at
-	// Header.Until.
+	// Header is the header of a urlset with the whole list. Parts also get a link to their
+	// index. In a Change List or Change Dump the entries must be in chronological order. The
+	// period of each part begins when the period of the previous part ends. The first period
+	// begins at Header.From, and the last one ends at Header.Until.
 	Header Header
 
 	// URI returns the URI of the part with the given number, counted from 1. Number 0 is the
@@ -46,28 +45,28 @@ type Series struct {
 	// document, writes the parts, and creates document 0 again as their index.
 	Create func(part int) (Draft, error)
 
-	MaxEntries int  // the largest number of entries in a document other than the index; 0 means 50,000
-	Gzip       bool // whether to compress the documents with gzip
+	MaxEntries int  // largest number of entries in a part; 0 means 50,000
+	Gzip       bool // whether the documents are compressed with gzip
 }
 
 var errChanged = errors.New("the entries changed while they were read")
 
-// Encode writes a list with the given entries. It returns the documents written: first
-// the parts, if there are any, and then the list or its index. A reader that fetches
-// them in this order never finds a dangling link. Memory does not grow with the number
-// of entries.
+// Encode writes a list with the given entries. It returns the documents in the order in
+// which they were written: first the parts, if there are any, and then the list or its
+// index. If they are published in this order, no link leads to a missing document. Memory
+// does not grow with the number of entries.
 //
 // If the list does not fit into one document, Encode iterates over the entries again:
 // once, or twice for a list of changes. The entries must be the same each time. If the
-// sequence yields an error Encode stops and returns that error, so a caller can cancel.
+// sequence yields an error, Encode stops and returns that error.
 //
-// After an error Encode has discarded the document that was unfinished, but not the
-// parts that were committed before. The error is [ErrFull] if the standard has no index
+// After an error, Encode has discarded the unfinished document, but not the parts that
+// were already committed. The error is [ErrFull] if the standard has no index
 // for such a list, for example the manifest of a package, or if the index would be too
 // large.
 func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	if s.Header.Root != URLSet {
-		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset, since an index can't list other indexes"}
+		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset, because an index can't list other indexes"}
 	}
 	whole, err := s.write(0, s.Header, entries)
 	if err == nil {
@@ -77,11 +76,11 @@ func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 		return nil, err
 	}
 	if c := s.Header.Capability; c.Known() && demands[c][SitemapIndex]&knownKind == 0 {
-		return nil, fmt.Errorf("a %s can't be divided: %w", c, err)
+		return nil, fmt.Errorf("a %s can't be divided into several documents: %w", c, err)
 	}
 	w := partWriter{s: s}
 	if demands[s.Header.Capability][URLSet]&isOfChanges != 0 {
-		if w.cuts, err = s.measure(entries); err != nil {
+		if w.ends, err = s.planParts(entries); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +89,7 @@ func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	}
 	h := s.Header
 	h.Root = SitemapIndex
-	index, err := s.write(0, h, w.listed)
+	index, err := s.write(0, h, w.indexEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -163,24 +162,22 @@ func (d *seriesDocument) end() (Part, error) {
 	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
 }
 
-// cut is the end of a part of a list of changes.
-type cut struct {
-	entries int      // the number of entries in the part
-	until   Datetime // the attribute "until" of the part, and "from" of the next part
+type partEnd struct {
+	entries int      // number of entries in the part
+	until   Datetime // attribute "until" of the part, and "from" of the next part
 }
 
-// measure divides a list of changes into parts before they are written, because the header
-// of a part is written first and has the end of the period of that part.
-func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
-	// The times in the headers of the parts are not known yet, so space is reserved for
-	// them.
-	const room = 256
-	options := []EncoderOption{WithMaxEntries(s.MaxEntries), withRoom(room)}
+// planParts divides a list of changes into parts before they are written: the header of
+// a part is written first, and contains the end of the period of the part.
+func (s *Series) planParts(entries iter.Seq2[Entry, error]) ([]partEnd, error) {
+	// The times in the headers are not known yet, so space is reserved for them.
+	const reserve = 256
+	options := []EncoderOption{WithMaxEntries(s.MaxEntries), withReserve(reserve)}
 	enc, err := NewEncoder(io.Discard, s.headerOfPart(s.Header.From, Datetime{}), options...)
 	if err != nil {
 		return nil, err
 	}
-	var cuts []cut
+	var ends []partEnd
 	last := s.Header.From
 	for e, err := range entries {
 		if err != nil {
@@ -192,7 +189,7 @@ func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 			if first.IsZero() {
 				first = last
 			}
-			cuts = append(cuts, cut{enc.Count(), first})
+			ends = append(ends, partEnd{enc.Count(), first})
 			if enc, err = NewEncoder(io.Discard, enc.header, options...); err == nil {
 				err = enc.Encode(e)
 			}
@@ -204,11 +201,9 @@ func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 			last = latest
 		}
 	}
-	return append(cuts, cut{enc.Count(), s.Header.Until}), nil
+	return append(ends, partEnd{enc.Count(), s.Header.Until}), nil
 }
 
-// timesOf returns the times of the first and last change in an entry, which is a change
-// or a package of changes.
 func timesOf(e *Entry) (first, last Datetime) {
 	if d := e.Metadata.Datetime; !d.IsZero() {
 		return d, d
@@ -223,7 +218,7 @@ func timesOf(e *Entry) (first, last Datetime) {
 	return first, last
 }
 
-// headerOfPart returns the header of a part. It uses the given times only for a list of
+// headerOfPart returns the header of a part. It uses the times only for a list of
 // changes.
 func (s *Series) headerOfPart(from, until Datetime) Header {
 	h := s.Header
@@ -239,7 +234,7 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 
 type partWriter struct {
 	s     *Series
-	cuts  []cut // the planned ends of the parts; if nil, a part ends when it is full
+	ends  []partEnd // planned ends of the parts; if nil, a part ends when it is full
 	doc   *seriesDocument
 	parts []Part // the finished parts
 }
@@ -254,7 +249,7 @@ func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
 			return err
 		}
 	}
-	if w.doc == nil || w.cuts != nil && (len(w.parts)+1 != len(w.cuts) || !w.complete()) {
+	if w.doc == nil || w.ends != nil && (len(w.parts)+1 != len(w.ends) || !w.partIsComplete()) {
 		w.discard()
 		return errChanged
 	}
@@ -262,12 +257,12 @@ func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
 }
 
 func (w *partWriter) encode(e Entry) error {
-	if w.doc != nil && !w.complete() {
+	if w.doc != nil && !w.partIsComplete() {
 		err := w.doc.encode(e)
 		if !errors.Is(err, ErrFull) {
 			return err
 		}
-		if w.cuts != nil {
+		if w.ends != nil {
 			return errChanged
 		}
 	}
@@ -277,10 +272,10 @@ func (w *partWriter) encode(e Entry) error {
 	return w.doc.encode(e)
 }
 
-// complete reports whether the current part has all entries that were planned for it.
-// Without a plan it returns false.
-func (w *partWriter) complete() bool {
-	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
+// partIsComplete reports whether the current part has all entries that were planned for
+// the part. Without a plan it returns false.
+func (w *partWriter) partIsComplete() bool {
+	return w.ends != nil && w.doc.enc.Count() == w.ends[len(w.parts)].entries
 }
 
 func (w *partWriter) beginPart() error {
@@ -289,7 +284,7 @@ func (w *partWriter) beginPart() error {
 			return err
 		}
 	}
-	if w.cuts != nil && len(w.parts) == len(w.cuts) {
+	if w.ends != nil && len(w.parts) == len(w.ends) {
 		return errChanged
 	}
 	h := w.s.headerOfPart(w.interval(len(w.parts)))
@@ -314,20 +309,20 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval returns the attributes "from" and "until" of the part with index i, counted
-// from 0, of a list of changes.
+// interval returns the attributes "from" and "until" of a part of a list of changes.
+// The parameter i is the index of the part, counted from 0.
 func (w *partWriter) interval(i int) (from, until Datetime) {
-	if w.cuts == nil {
+	if w.ends == nil {
 		return w.s.Header.From, w.s.Header.Until
 	}
 	from = w.s.Header.From
 	if i > 0 {
-		from = w.cuts[i-1].until
+		from = w.ends[i-1].until
 	}
-	return from, w.cuts[i].until
+	return from, w.ends[i].until
 }
 
-func (w *partWriter) listed(yield func(Entry, error) bool) {
+func (w *partWriter) indexEntries(yield func(Entry, error) bool) {
 	h := &w.s.Header
 	need := demands[h.Capability][SitemapIndex]
 	for i, p := range w.parts {

@@ -41,8 +41,8 @@ func isAbsoluteURI(s string) bool {
 	}
 }
 
-// isDecimal reports whether s consists of digits with at most one decimal point, like
-// an unsigned decimal of XML Schema.
+// isDecimal reports whether s consists of digits and at most one decimal point, like an
+// unsigned decimal of XML Schema.
 func isDecimal(s string) bool {
 	const longest = 32
 	before, after, _ := strings.Cut(s, ".")
@@ -125,8 +125,8 @@ func ruleOfPath(s string) string {
 	return "path-no-traversal"
 }
 
-// ruleOfSpace returns the id of the rule against a foreign attribute whose namespace uri is
-// empty or belongs to this standard.
+// ruleOfSpace returns the id of the broken rule for a foreign attribute whose namespace
+// is empty or belongs to this standard.
 func ruleOfSpace(uri string) string {
 	if spaceOf(uri) == spaceNone {
 		return "ext-attr-prefix"

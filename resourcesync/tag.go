@@ -13,15 +13,15 @@ type space uint8
 const (
 	spaceNone    space = iota // no namespace
 	spaceSitemap              // namespace of the Sitemap protocol
-	spaceRS                   // of ResourceSync
-	spaceRSAlias              // like spaceRS, but the URI has no slash at its end
-	spaceDLib                 // namespace of ResourceSync in D-Lib Magazine
+	spaceRS                   // namespace of ResourceSync
+	spaceRSAlias              // namespace of ResourceSync without the slash at its end
+	spaceDLib                 // namespace of the ResourceSync draft in D-Lib Magazine
 	spaceForeign
 )
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // the beginning of the namespaces of ResourceSync and of its drafts
+	nsRSBase  = "http://www.openarchives.org/rs" // how the namespaces of ResourceSync and of its drafts begin
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -46,7 +46,6 @@ func spaceOf(uri string) space {
 	return spaceForeign
 }
 
-// binding is a namespace prefix that is in scope, with its namespace.
 type binding struct {
 	prefix, uri string
 	space       space
@@ -60,7 +59,7 @@ func (s *scanner) startTag() error {
 			return s.extendToken()
 		}
 		if why == "" && n > 0 {
-			return s.enter(n)
+			return s.beginElement(n)
 		}
 		if why != "" {
 			return s.fail(NotWellFormed, s.pos+n, "%s", why)
@@ -114,8 +113,8 @@ func (s *scanner) scanTag(b []byte) (n int, why string) {
 	}
 }
 
-// scanAttr reads the attribute that begins at b[i] and returns the index of its end, or 0
-// if the attribute is incomplete in b.
+// scanAttr reads the attribute that begins at b[i]. It returns the index of the end of
+// the attribute, or 0 if b ends inside the attribute.
 func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	start := i
 	i, colon, why := scanQName(b, start)
@@ -161,8 +160,9 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	return end + 1, ""
 }
 
-// addAttr appends an attribute to s.attrs. If there are too many, it keeps one more
-// than the limit allows, which shows that the limit was exceeded, and drops the rest.
+// addAttr appends an attribute to the field attrs. It keeps one attribute more than the
+// limit allows, so that the caller sees that there are too many, and drops further
+// ones.
 func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	n := len(s.attrs)
 	if n > s.lim.Attributes {
@@ -174,11 +174,12 @@ func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	s.attrs = s.attrs[:n+1]
 	a := &s.attrs[n]
 	a.name, a.colon, a.value, a.space, a.uri = name, colon, value, spaceNone, ""
-	s.declares = s.declares || a.declares()
+	s.declares = s.declares || a.isDeclaration()
 }
 
 // scanQName reads the name that begins at b[i] and may have one colon. It returns the
-// index of the name's end, and the length of its prefix.
+// index of the end of the name, and the index of the colon in the name, or 0 if there
+// is none.
 func scanQName(b []byte, i int) (end, colon int, why string) {
 	end = i + scanName(b[i:])
 	switch {
@@ -194,9 +195,9 @@ func scanQName(b []byte, i int) (end, colon int, why string) {
 	return end + 1 + local, end - i, ""
 }
 
-// enter opens the element whose start tag has n bytes at pos: it applies the namespace
-// declarations of the tag, and resolves the prefixes of the tag's names.
-func (s *scanner) enter(n int) error {
+// beginElement opens the element whose start tag has n bytes at pos. It applies the
+// namespace declarations of the tag, and resolves the prefixes in the tag.
+func (s *scanner) beginElement(n int) error {
 	at := s.pos
 	switch {
 	case len(s.opens) == 0 && s.rooted:
@@ -246,12 +247,12 @@ func (s *scanner) resolve() (why string) {
 	return s.resolveAttrs()
 }
 
-// declare moves the namespace declarations from the attributes in s.attrs to the
-// bindings in s.ns.
+// declare removes the namespace declarations from the field attrs, and adds their
+// bindings to the field ns.
 func (s *scanner) declare() (why string) {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
-		if !a.declares() {
+		if !a.isDeclaration() {
 			kept = append(kept, a)
 			continue
 		}
@@ -268,7 +269,7 @@ func (s *scanner) declare() (why string) {
 }
 
 // declares reports whether the attribute is a namespace declaration, xmlns or xmlns:prefix.
-func (a *attr) declares() bool {
+func (a *attr) isDeclaration() bool {
 	return len(a.name) >= 5 && string(a.name[:5]) == "xmlns" && (len(a.name) == 5 || a.colon == 5)
 }
 
@@ -296,14 +297,13 @@ func undeclared(prefix []byte) string {
 	return fmt.Sprintf("prefix %q is not declared", clip(string(prefix)))
 }
 
-// bind declares that a prefix means the namespace uri. The prefix "" stands for the
-// default namespace.
+// bind adds a namespace declaration. The prefix "" stands for the default namespace.
 func (s *scanner) bind(prefix, uri string) (why string) {
 	switch {
 	case prefix == "xmlns", uri == nsXMLNS, (prefix == "xml") != (uri == nsXML):
 		return fmt.Sprintf("prefix %q can't be declared as %q", clip(prefix), clip(uri))
 	case prefix != "" && uri == "":
-		return fmt.Sprintf("prefix %q is declared as nothing", clip(prefix))
+		return fmt.Sprintf("prefix %q is declared with an empty namespace", clip(prefix))
 	}
 	first := slices.IndexFunc(s.ns, func(b binding) bool { return b.uri == uri })
 	if first < 0 {
@@ -335,9 +335,9 @@ var (
 	xmlNamespace = binding{"xml", nsXML, spaceForeign, 0}
 )
 
-// appendUnescaped appends a text or an attribute value to dst, with references replaced
-// and line ends normalised (XML 1.0 §2.11, §3.3.3). If src is malformed, why describes
-// the mistake, and at is its index in src.
+// appendUnescaped appends a text or an attribute value to dst. It replaces references
+// and normalises line ends (XML 1.0 §2.11, §3.3.3). If src is malformed, why describes
+// the mistake, and at is the index of the mistake in src.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -366,7 +366,7 @@ func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why s
 	return dst, 0, ""
 }
 
-// appendLines appends a CDATA section with its line ends normalised.
+// appendLines appends the text of a CDATA section, with normalised line ends.
 func appendLines(dst, src []byte) []byte {
 	for i, c := range src {
 		if c == '\r' {
@@ -380,10 +380,11 @@ func appendLines(dst, src []byte) []byte {
 	return dst
 }
 
-// scanReference reads the reference at the start of b and returns its length.
+// scanReference reads the reference at the start of b. It returns the character and the
+// length of the reference.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const longest = 64 // long enough for the number of a character with many leading zeros
-	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
+	const maxLength = 64 // enough for a character reference with many leading zeros
+	end := bytes.IndexByte(b[:min(len(b), maxLength)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"
 	}
@@ -410,12 +411,12 @@ func scanReference(b []byte) (r rune, n int, why string) {
 	for _, c := range []byte(digits) {
 		v := rune(hexValue[c])
 		if v >= base || r > utf8.MaxRune {
-			return 0, 0, fmt.Sprintf("reference %q is no character", clip(name))
+			return 0, 0, fmt.Sprintf("reference %q does not mean a character", clip(name))
 		}
 		r = r*base + v
 	}
 	if digits == "" || !isXMLChar(r) {
-		return 0, 0, fmt.Sprintf("reference %q is no character", clip(name))
+		return 0, 0, fmt.Sprintf("reference %q does not mean a character", clip(name))
 	}
 	return r, end + 1, ""
 }

@@ -19,7 +19,7 @@ type noteCount struct {
 	n     int
 }
 
-// Take adds a note.
+// Take adds a note to the tally.
 func (t *NoteTally) Take(n Note) {
 	i := slices.IndexFunc(t.kinds, func(k noteCount) bool {
 		return k.first.Quirk == n.Quirk && k.first.Rule == n.Rule && k.first.Legal == n.Legal
@@ -32,7 +32,7 @@ func (t *NoteTally) Take(n Note) {
 }
 
 // All yields the first note of each kind and the number of notes of that kind, in the
-// order of their first occurrence.
+// order of the first notes.
 func (t *NoteTally) All() iter.Seq2[Note, int] {
 	return func(yield func(Note, int) bool) {
 		for _, k := range t.kinds {
@@ -43,8 +43,8 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 	}
 }
 
-// Repeated returns the message of a note that occurred the given number of times. If it
-// occurred more than once, the message ends with the number of further times.
+// Repeated returns a message for a note that occurred the given number of times. For
+// more than one time, the message says how often the note was repeated.
 func (n Note) Repeated(times int) string {
 	if times < 2 {
 		return n.Msg

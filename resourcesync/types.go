@@ -35,8 +35,8 @@ const (
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
 
-// Known reports whether the standard defines the capability. A Decoder accepts others, too,
-// since communities may define their own (1.1 §9).
+// Known reports whether the standard defines the capability. A Decoder also accepts other
+// capabilities, because communities may define their own (1.1 §9).
 func (c Capability) Known() bool {
 	_, known := demands[c]
 	return known
@@ -52,8 +52,8 @@ const (
 	Deleted Change = "deleted"
 )
 
-// ChangeFreq is the content of changefreq (1.1 §7): a hint how often a resource
-// changes.
+// ChangeFreq is the content of the element "changefreq" (1.1 §7): a hint how often a
+// resource changes.
 type ChangeFreq string
 
 // Values of ChangeFreq in the Sitemap protocol.
@@ -76,9 +76,9 @@ func (c ChangeFreq) Known() bool {
 	return false
 }
 
-// Priority is the content of the Sitemap element priority, a number from 0.0 to 1.0, as
-// it was written. The package stores it, but does not use it. The zero value means that
-// there is none. Values can be compared with ==.
+// Priority is the content of the Sitemap element "priority", a number from 0.0 to 1.0, as
+// it was written. This package only stores it. The zero value means that there is no such
+// element. Values can be compared with ==.
 type Priority struct{ text string }
 
 // ParsePriority parses a decimal number from 0.0 to 1.0.
@@ -95,7 +95,7 @@ func (p Priority) IsZero() bool { return p.text == "" }
 
 // Float64 returns the number, or 0 if the priority is absent.
 func (p Priority) Float64() float64 {
-	f, _ := strconv.ParseFloat(p.text, 64) // the value was validated when it was parsed
+	f, _ := strconv.ParseFloat(p.text, 64) // the text was checked when it was parsed
 	return f
 }
 
@@ -115,7 +115,7 @@ type Length struct {
 	known bool
 }
 
-// Bytes returns the length of n bytes. A negative n means an unknown length.
+// Bytes returns a Length of n bytes. A negative n means that the length is unknown.
 func Bytes(n int64) Length {
 	if n < 0 {
 		return Length{}
@@ -172,9 +172,9 @@ func (l *Length) UnmarshalJSON(b []byte) error {
 	return l.UnmarshalText(b)
 }
 
-// Attr is an attribute that the standard does not define, stored so that a document can
-// be read and written without loss. Space is a namespace URI, never a prefix; it is
-// empty for attributes without a prefix.
+// Attr is an attribute that the standard does not define. It is kept so that a document can
+// be read and written without loss. Space is a namespace URI, never a prefix; it is empty
+// for an attribute without a prefix.
 type Attr struct {
 	Space string `json:"namespace,omitempty"`
 	Name  string `json:"name"`
@@ -195,24 +195,24 @@ type Link struct {
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
-// Header holds the root element of a document and the rs:md and rs:ln of the root. A header
-// without capability and links belongs to a plain sitemap.
+// Header has the root element of a document, and the rs:md and rs:ln of the root. A header
+// without capability and links is the header of a plain sitemap.
 type Header struct {
-	Dialect Dialect // dialect of the document that was read; ignored by an Encoder, which writes 1.1
+	Dialect Dialect // dialect of the document that was read; an Encoder always writes 1.1
 	Root    Root
 	Metadata
 	Links []Link
 
 	RootAttrs []Attr // attributes of the root element itself, such as xsi:schemaLocation
-	Foreign   string // child elements of the root from other vocabularies, as in Entry.Foreign
+	Foreign   string // child elements of the root from other vocabularies, in the form of Entry.Foreign
 }
 
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns the kind of the document as it appears in ids of rules: the capability,
-// followed by "-index" for a sitemapindex. It is "" if the capability is absent or the
-// standard does not define it; only the rules for all kinds apply to such documents.
+// Kind returns the kind of the document, as in ids of rules: the capability, followed by
+// "-index" for a sitemapindex. It returns "" if the capability is absent or unknown; then
+// only the rules for all kinds apply to the document.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -232,9 +232,9 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign contains the elements of the entry that are from other vocabularies, as XML.
-	// Each element declares the prefixes that it uses. Programs keep these elements, so
-	// that nothing is lost, but do not interpret them.
+	// Foreign contains the child elements of the entry from other vocabularies, as XML. Each
+	// element declares the prefixes that it uses. The elements are kept, so that nothing is
+	// lost, but not interpreted.
 	Foreign string
 
 	Line int // line of the start tag, from 1; 0 if the entry was not read from a document
@@ -252,8 +252,8 @@ func firstHref(links []Link, rel string) string {
 	return ""
 }
 
-// Key is a URI in a form for sorting. If keys are sorted by their bytes, the resources
-// of one directory are neighbours, and a directory comes before its subdirectories. The
+// Key is a form of a URI for sorting. Sorted by their bytes, the keys of the resources in
+// one directory are neighbours, and a directory comes before its subdirectories. The
 // directory of a URI is the URI up to its last slash.
 type Key string
 
@@ -263,8 +263,8 @@ func KeyOf(uri string) Key {
 	return Key(uri[:i] + "\x00" + uri[i:])
 }
 
-// Split returns the directory of the URI, which ends with a slash or is empty, and the rest
-// of the URI.
+// Split returns the directory of the URI and the rest of the URI. The directory ends
+// with a slash or is empty.
 func (k Key) Split() (dir, rest string) {
 	dir, rest, _ = strings.Cut(string(k), "\x00")
 	return dir, rest

@@ -12,7 +12,7 @@ import (
 // This file parses the values of attributes and elements. A value that cannot be read
 // counts as absent, and the Decoder sends a note about it.
 
-// uri reads a URI, or returns the reason why the URI cannot be used. It sends a note about
+// uri reads a URI. If the URI cannot be used, why is the reason. uri sends a note about
 // a URI that is relative or has characters that should be escaped.
 func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	if len(b) <= d.s.lim.URI {
@@ -46,7 +46,7 @@ func (d *Decoder) badURI(b []byte) string {
 	return ""
 }
 
-// relation converts a relation type that is not a URI to lower case.
+// relation returns a relation type in lower case, but a URI unchanged.
 func (d *Decoder) relation(b []byte) string {
 	rel := d.word(b)
 	for i := range b {
@@ -61,15 +61,15 @@ func (d *Decoder) relation(b []byte) string {
 	return folded
 }
 
-// word returns b as a string. To save memory, it returns an earlier string with the
-// same bytes if there is one.
+// word returns b as a string. To save memory, it returns the same string for the same
+// bytes.
 func (d *Decoder) word(b []byte) string {
-	const most, longest = 256, 128
+	const maxWords, maxLength = 256, 128
 	if w, ok := d.words[string(b)]; ok {
 		return w
 	}
 	w := string(b)
-	if len(b) <= longest && len(d.words) < most {
+	if len(b) <= maxLength && len(d.words) < maxWords {
 		if d.words == nil {
 			d.words = make(map[string]string)
 		}
@@ -96,10 +96,10 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 	return Datetime{}
 }
 
-// notUTC sends a note about a time that does not have the recommended form (1.1 §7).
+// notUTC sends a note about a time that is not in the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.note == nil && d.tolerance == nil {
-		return // nobody asked for notes
+		return // the note would have no effect
 	}
 	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
 	if !v.Complete() {
@@ -108,13 +108,13 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 	d.remark(n)
 }
 
-// hash parses a list of digests, without the unusable ones. Several entries share one array
-// of digests. The array is small, because a caller that keeps one of the entries keeps the
-// whole array in memory.
+// hash parses a list of digests, and leaves out unusable ones. Several entries share
+// one array of digests. The array is small, because it stays in memory as long as one
+// of these entries.
 func (d *Decoder) hash(b []byte) Digests {
-	const several = 15 // with this length the array has about one KiB
-	if d.digests == nil || len(d.digests)+2 > several {
-		d.digests = make(Digests, 0, several)
+	const shared = 15 // number of digests in about 1 KiB
+	if d.digests == nil || len(d.digests)+2 > shared {
+		d.digests = make(Digests, 0, shared)
 	}
 	first := len(d.digests)
 	for len(b) > 0 {
@@ -142,7 +142,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // other white space than spaces must have been written as a character reference
+	if bytes.ContainsAny(b, xmlSpace) { // XML reads unescaped tabs and line feeds as spaces, so these were character references
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
@@ -169,7 +169,7 @@ func (d *Decoder) digest(b []byte) {
 }
 
 // ruleOfSpelling returns the id of the rule that an unusual spelling of an algorithm
-// breaks, or "" if it differs from the IANA spelling only in case.
+// breaks. It returns "" if only the case differs from the IANA spelling.
 func ruleOfSpelling(digest []byte) string {
 	name, _, _ := bytes.Cut(digest, []byte(":"))
 	if indexOf(bytes.ToLower(name)) != 0 {
@@ -196,7 +196,8 @@ func (d *Decoder) pri(b []byte) int {
 	return int(n)
 }
 
-// maxPri is the largest allowed pri, which means the last choice (1.1 §14.1).
+// maxPri is the largest allowed value of "pri", which means the last choice (1.1
+// §14.1).
 const maxPri = 999_999
 
 // parseNumber refuses a sign, which strconv.ParseInt accepts.
@@ -228,8 +229,8 @@ func (d *Decoder) capability(b []byte) Capability {
 	return c
 }
 
-// nearCapability returns the capability of which at most two neighbouring characters are
-// misspelt in s, or "" if there is none.
+// nearCapability returns a capability that differs from s in at most two neighbouring
+// characters, or "" if there is none.
 func nearCapability(s string) Capability {
 	for _, c := range slices.Sorted(maps.Keys(demands)) {
 		a, b := strings.ToLower(s), string(c)
@@ -281,8 +282,8 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path returns a path unchanged, since package pack interprets paths. It sends a note if
-// the path is invalid.
+// path returns a path unchanged, because package pack interprets paths. It sends a note
+// about an invalid path.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path

@@ -21,8 +21,8 @@ func (e *MismatchError) Error() string {
 // NewVerifyReader returns a reader of the bytes of r. At the end of r it returns a
 // [*MismatchError] instead of io.EOF unless the bytes have the given length and all of
 // the given digests (1.1 §7). A negative length means that the length is unknown. The
-// reader never returns more than length bytes, and fails if r has more. It also
-// computes digests with the extra algorithms: see [VerifyReader.Digests].
+// reader returns at most length bytes, and an error if r has more. It also computes
+// digests with the extra algorithms: see [VerifyReader.Digests].
 func NewVerifyReader(r io.Reader, length int64, ds Digests, extra ...Algorithm) *VerifyReader {
 	v := &VerifyReader{r: r, length: length}
 	var algs []Algorithm
@@ -67,7 +67,7 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	}
 	n, err := v.r.Read(p)
 	v.n += int64(n)
-	v.hasher.Write(p[:n]) // the Write of a Hasher never fails
+	v.hasher.Write(p[:n]) // a Hasher never returns an error
 	if err == io.EOF {
 		err = v.verdict()
 	}
@@ -75,8 +75,6 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF tries to read a byte after the stated length. It returns a MismatchError if
-// there is a byte, and otherwise the result of verdict.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
@@ -86,13 +84,13 @@ func (v *VerifyReader) expectEOF() error {
 	case err == io.EOF:
 		v.err = v.verdict()
 	default:
-		v.err = err // nil if the reader returned neither a byte nor an error: the caller reads again
+		v.err = err // nil if v.r returned neither a byte nor an error; then the next Read tries again
 	}
 	return v.err
 }
 
-// verdict returns io.EOF if all bytes match the stated length and digests, and otherwise an
-// error.
+// verdict returns io.EOF if all bytes match the stated length and digests. Otherwise it
+// returns a MismatchError.
 func (v *VerifyReader) verdict() error {
 	if v.length >= 0 && v.n != v.length {
 		return &MismatchError{"length", strconv.FormatInt(v.length, 10), strconv.FormatInt(v.n, 10)}

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// declaration matches an XML declaration and, as its submatch, the name of the encoding.
-var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
+// xmlDeclaration has one submatch: the name of the encoding.
+var xmlDeclaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// Corrections of responses, as texts for a Note.
+// Descriptions of the corrections, for a Note.
 const (
 	dirtLead       = "there was text before the XML declaration"
 	dirtUTF8       = "bytes that are invalid in the encoding of the response were replaced by U+FFFD"
@@ -26,10 +26,10 @@ const (
 	dirtEntity     = "named entities of HTML were replaced by their characters"
 	dirtCharset    = "the response is in UTF-8, although its XML declaration names another encoding"
 	replacement    = "\uFFFD"
-	maxEntityBytes = 12 // longest name of an entity, in bytes
+	maxEntityBytes = 12 // largest length in bytes of the name of an entity
 )
 
-// dirt counts the corrections of a response, by their description.
+// dirt counts the corrections of a response by their descriptions.
 type dirt map[string]int
 
 // clean converts a response to legal XML 1.0 in UTF-8, and counts its corrections in d.
@@ -43,7 +43,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the XML declaration is removed, because the text is now UTF-8
+	if m := xmlDeclaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the XML declaration is removed, because the text is now UTF-8
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -58,7 +58,7 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case bytes.HasPrefix(raw, []byte("\xff\xfe")), bytes.HasPrefix(raw, []byte("\xfe\xff")):
 		return unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
 	}
-	m := declaration.FindSubmatch(bytes.TrimLeft(raw[:min(len(raw), 400)], " \t\r\n"))
+	m := xmlDeclaration.FindSubmatch(bytes.TrimLeft(raw[:min(len(raw), 400)], " \t\r\n"))
 	if m == nil {
 		return raw, nil
 	}
@@ -79,8 +79,8 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 type cleaner struct {
 	text []byte
 	out  []byte
-	i    int    // offset in the text of the next byte to copy
-	end  string // "]]>", "-->" or "?>" in a section where & begins no reference; "" outside of such sections
+	i    int    // index in text of the next byte to copy
+	end  string // end of the current CDATA section, comment or processing instruction, where & is an ordinary character; else ""
 	dirt dirt
 }
 
@@ -97,7 +97,7 @@ func (c *cleaner) run() {
 	}
 }
 
-// isPlain says which bytes are copied without a check.
+// isPlain is true for the bytes that are copied unchanged.
 var isPlain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
@@ -108,7 +108,7 @@ var isPlain = func() (t [256]bool) {
 func (c *cleaner) special() {
 	switch b := c.text[c.i]; {
 	case b == '<' && c.end == "":
-		c.open()
+		c.lessThan()
 	case b == '>':
 		if c.end != "" && bytes.HasSuffix(c.out, []byte(c.end[:len(c.end)-1])) {
 			c.end = ""
@@ -130,16 +130,17 @@ func (c *cleaner) copy(n int) {
 	c.i += n
 }
 
-// replace writes a text in place of the next n bytes, and counts the correction why.
-func (c *cleaner) replace(n int, text, why string) {
+// replace writes text in place of the next n bytes. The parameter correction is the
+// description of this change.
+func (c *cleaner) replace(n int, text, correction string) {
 	c.out = append(c.out, text...)
 	c.i += n
-	c.dirt[why]++
+	c.dirt[correction]++
 }
 
-// open copies the character <. In a CDATA section, a comment or a processing instruction,
-// which may begin there, the character & needs no correction.
-func (c *cleaner) open() {
+// lessThan copies a "<" and, if a CDATA section, a comment or a processing instruction
+// begins there, the rest of its delimiter.
+func (c *cleaner) lessThan() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {
 			c.end = s.end

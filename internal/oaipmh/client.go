@@ -21,18 +21,17 @@ type Client struct {
 	Fetch     *fetch.Client
 	BaseURL   string // base URL of the repository; may contain a query
 	MaxAnswer int64  // largest response in bytes; 0 means the constant MaxAnswer
-	// Observe is called for each fault of the repository that was tolerated; may be
-	// nil.
+	// Observe is called for each tolerated fault of the repository; may be nil.
 	Observe func(Note)
 
-	wire bytes.Buffer // the current response, decompressed
+	wire bytes.Buffer // the latest response, decompressed
 }
 
 // Selection says which records to request (§2.7). Prefix is required.
 type Selection struct {
 	Prefix      string // metadataPrefix
 	Set         string // setSpec of a set; "" selects the records of all sets
-	From, Until Stamp  // first and last datestamp; zero is no limit
+	From, Until Stamp  // first and last datestamp; zero means no limit
 }
 
 func (s Selection) values(days bool) url.Values {
@@ -93,8 +92,8 @@ func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, err
 	return c.list(ctx, VerbRecords, s)
 }
 
-// Headers yields the headers of the records of a selection (§4.3). Its errors are those
-// of Records.
+// Headers yields the headers of the records of a selection (§4.3). It yields the same
+// errors as Records.
 func (c *Client) Headers(ctx context.Context, s Selection) iter.Seq2[Header, error] {
 	return func(yield func(Header, error) bool) {
 		for r, err := range c.list(ctx, VerbIdentifiers, s) {
@@ -127,8 +126,8 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 }
 
 // pages yields the responses of a list. The first request has the given token or, if
-// token is "", the arguments in first. The error NoRecordsMatch of the repository is an
-// empty list. Any other error ends the list.
+// token is "", the arguments in first. If the repository answers NoRecordsMatch, the
+// list is empty. Any other error ends the list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
@@ -156,8 +155,8 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 	}
 }
 
-// ask sends a request and passes the faults of the response to Observe. For a protocol
-// error it returns both the Page and the error.
+// ask sends a request, and reports tolerated faults of the response to Observe. For a
+// protocol error it returns both the Page and the error.
 func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
 	at, err := c.requestURL(verb, args)
 	if err != nil {
@@ -175,7 +174,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// page sends a request. For a protocol error it returns both the Page and the error.
+// page is like ask, but does not call Observe.
 func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)
@@ -189,8 +188,7 @@ func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) 
 	return p, err
 }
 
-// requestURL keeps the arguments in the query of the base URL, and adds those of the
-// request.
+// requestURL adds the arguments of a request to those in the query of the base URL.
 func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	u, err := fetch.Parse(c.BaseURL)
 	if err != nil {
@@ -209,16 +207,16 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load requests a URL, again after temporary errors, and corrects the response to legal
-// XML.
+// load requests a URL, repeats the request after temporary errors, and corrects the
+// response to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
-	most := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
-	for failed := 1; ; failed++ {
-		err := c.transfer(ctx, at, most)
+	limit := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
+	for failures := 1; ; failures++ {
+		err := c.transfer(ctx, at, limit)
 		if err == nil {
 			break
 		}
-		if !c.Fetch.Again(ctx, failed, err) {
+		if !c.Fetch.Again(ctx, failures, err) {
 			return nil, err
 		}
 	}
@@ -236,9 +234,9 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 }
 
 // transfer stores the decompressed response in the field wire.
-func (c *Client) transfer(ctx context.Context, at string, most int64) error {
+func (c *Client) transfer(ctx context.Context, at string, limit int64) error {
 	c.wire.Reset()
-	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})
+	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: limit, Gzip: true})
 	if err != nil {
 		return err
 	}
@@ -255,12 +253,12 @@ func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	default:
 		return fmt.Errorf("%s: %w: the response has the content coding %q, which was not requested", at, ErrAnswer, coding)
 	}
-	n, err := c.wire.ReadFrom(io.LimitReader(body, most+1))
+	n, err := c.wire.ReadFrom(io.LimitReader(body, limit+1))
 	if _, ok := errors.AsType[*fetch.Error](err); err != nil && !ok && ctx.Err() == nil {
 		err = fmt.Errorf("%s: %w: %w", at, ErrAnswer, err)
 	}
-	if err == nil && n > most {
-		err = &fetch.Error{Op: "read", URL: at, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected a response of at most %d bytes, got more", most), Hint: fetch.LargerDocuments}
+	if err == nil && n > limit {
+		err = &fetch.Error{Op: "read", URL: at, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected a response of at most %d bytes, got more", limit), Hint: fetch.LargerDocuments}
 	}
 	return err
 }

@@ -4,9 +4,9 @@
 //
 // A Client reads a whole response, within limits, before it returns a part of it. It
 // tolerates faults of real servers if the meaning is clear, and reports each as a [Note].
-// [Client.Harvest] reads a whole list. It can continue in a later process, from any
-// [Position]. If resumption tokens fail or form a loop, it requests smaller ranges of
-// datestamps.
+// [Client.Harvest] reads a whole list. A later process can continue the list from any
+// [Position]. If resumption tokens fail or form a loop, Harvest requests smaller ranges
+// of datestamps.
 //
 // Section numbers are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
 package oaipmh
@@ -55,7 +55,7 @@ func (c Code) Error() string { return string(c) }
 type Error struct {
 	URL  string // URL of the request; "" in a Handler
 	Code Code
-	Msg  string // text of the repository about the error
+	Msg  string // explanation by the repository
 }
 
 // Error returns the URL of the request, the code and the explanation by the repository.
@@ -81,7 +81,7 @@ type Identity struct {
 	Name     string
 	Earliest Stamp // earliestDatestamp: the repository claims that no record is older; zero if unreadable
 	Deleted  DeletedRecord
-	Days     bool // datestamps are days; otherwise they are seconds
+	Days     bool // whether datestamps are days and not seconds
 	Emails   []string
 	Date     time.Time // time of the response (responseDate); zero if unreadable
 }
@@ -119,12 +119,12 @@ type Stamp struct {
 // IsZero reports whether there is no datestamp.
 func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 
-// String returns the datestamp as a day or a second, whichever it is; "" for the zero
-// value.
+// String returns the datestamp as YYYY-MM-DD if it is a day, otherwise as
+// YYYY-MM-DDThh:mm:ssZ; "" for the zero value.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In returns the datestamp as a day or, if days is false, as a second; "" for the zero
-// value.
+// In returns the datestamp as YYYY-MM-DD if days is true, otherwise as
+// YYYY-MM-DDThh:mm:ssZ; "" for the zero value.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -149,13 +149,14 @@ func ParseStamp(text string) (Stamp, error) {
 	return Stamp{Time: t}, nil
 }
 
-// layouts are forms of datestamps that servers write against the protocol.
+// layouts are forms of datestamps that the protocol does not allow, but that some
+// servers write.
 var layouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05-0700",
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp also accepts the forms in layouts, for which strict is false.
+// parseAnyStamp also parses the forms in layouts, and then returns false for strict.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil
@@ -171,7 +172,7 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 // Note describes a tolerated fault of a repository.
 type Note struct {
 	URL  string
-	What string // description of the fault
+	What string // the fault, described in a sentence
 	N    int    // number of times that the response has the fault
 }
 

@@ -16,9 +16,9 @@ import (
 
 // Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request to a repository.
 // It returns the Resource Map in the record, without the OAI-PMH envelope and with the
-// media type of the map (ORE discovery §2.4). The header fields responseDate and request
-// have the texts of these elements of the envelope. If too many requests are being
-// answered, a Gateway answers with status 503.
+// media type of the map (ORE discovery §2.4). The header fields "responseDate" and
+// "request" have the texts of the elements with these names. If a Gateway is already
+// answering 16 requests, it answers with status 503.
 type Gateway struct {
 	client  *fetch.Client
 	allowed []*url.URL // URLs of the allowed repositories; a URL without a path allows all repositories at its origin
@@ -40,9 +40,9 @@ func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	return g, nil
 }
 
-// Trust permits the gateway to connect to the private addresses that the hosts of its
-// repositories have now. It is called once at the start, so that a host cannot later lead
-// to other private addresses.
+// Trust allows connections to the private addresses that the hosts of the repositories
+// have now. It is only called at the start, so that a host name that later changes its
+// address gives no access to other private addresses.
 func (g *Gateway) Trust(ctx context.Context) error {
 	var errs []error
 	for _, u := range g.allowed {
@@ -53,10 +53,10 @@ func (g *Gateway) Trust(ctx context.Context) error {
 
 const (
 	maxGateway = 16      // largest number of concurrent requests
-	maxField   = 2 << 10 // longest value of a header field in bytes
+	maxField   = 2 << 10 // largest length in bytes of the value of a header field
 )
 
-// maxMap is the largest response that a Gateway reads, in bytes.
+// maxMap is the largest response of a repository, in bytes.
 const maxMap = 8 << 20
 
 // mapTypes are the media types of Resource Maps, by the namespace of the root element.
@@ -67,7 +67,7 @@ var mapTypes = map[string]string{
 
 // ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	inert(w)
+	forbidScripts(w)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "expected GET", http.StatusMethodNotAllowed)
@@ -101,14 +101,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// target returns the URL in a query. If the gateway may not request that URL, it returns
-// the HTTP status to answer with.
+// target returns the URL to request. If the gateway may not request that URL, it
+// returns the HTTP status of the answer.
 func (g *Gateway) target(query string) (target string, status int, err error) {
 	rest, ok := strings.CutPrefix(query, "url=")
 	if !ok {
 		return "", http.StatusBadRequest, errors.New("expected a query of url= and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // the URL is escaped
+	if !strings.Contains(rest, "://") { // a URL without "://" is percent-encoded
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err
@@ -118,7 +118,7 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	if err != nil {
 		return "", http.StatusBadRequest, err
 	}
-	if !slices.ContainsFunc(g.allowed, func(a *url.URL) bool { return covers(a, u) }) {
+	if !slices.ContainsFunc(g.allowed, func(a *url.URL) bool { return serves(a, u) }) {
 		return "", http.StatusForbidden, fmt.Errorf("the gateway does not serve the repository %s%s", fetch.Origin(u), u.EscapedPath())
 	}
 	if verbs := u.Query()["verb"]; len(verbs) != 1 || verbs[0] != string(VerbRecord) {
@@ -127,25 +127,24 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// covers reports whether the URL u belongs to a repository at the URL allowed, or to any
-// at its origin if allowed has no path.
-func covers(allowed, u *url.URL) bool {
+// serves reports whether u is a URL of the allowed repository. If allowed has no path,
+// it stands for all repositories at its origin.
+func serves(allowed, u *url.URL) bool {
 	path := allowed.EscapedPath()
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send sends the Resource Map in the only record of a page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)
 	media := mapTypes[root.Space]
 	if err != nil || media == "" {
-		http.Error(w, fmt.Sprintf("expected a Resource Map in Atom or RDF/XML, found the element %q of the namespace %q", cut(root.Local), cut(root.Space)), http.StatusBadGateway)
+		http.Error(w, fmt.Sprintf("expected a Resource Map in Atom or RDF/XML, found the element %q of the namespace %q", shorten(root.Local), shorten(root.Space)), http.StatusBadGateway)
 		return
 	}
 	h := w.Header()
-	h.Set("responseDate", plain(page.date)) // case of a header name has no meaning
-	h.Set("request", plain(page.request))
+	h.Set("responseDate", headerText(page.date)) // names of header fields are not case-sensitive
+	h.Set("request", headerText(page.request))
 	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-cache")
 	if r.Method == http.MethodHead {
@@ -167,9 +166,9 @@ func rootOf(text []byte) (xml.Name, error) {
 	}
 }
 
-// plain drops characters that header fields may not have, and shortens the text to
-// maxField bytes.
-func plain(text string) string {
+// headerText removes characters that a header field must not contain, and shortens the
+// text to maxField bytes.
+func headerText(text string) string {
 	text = text[:min(len(text), maxField)]
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f {

@@ -5,10 +5,10 @@ import (
 	"hash/maphash"
 )
 
-// A list above these limits counts as endless.
+// A list that exceeds one of these limits counts as endless.
 const (
-	maxPages      = 10_000_000 // most responses of one list
-	maxEmptyPages = 50         // most responses in a row without a record
+	maxPages      = 10_000_000 // largest number of responses of one list
+	maxEmptyPages = 50         // largest number of responses in a row without a record
 )
 
 // LoopError means that a list never ends, because its resumption tokens repeat or its
@@ -28,14 +28,14 @@ func (e *LoopError) Error() string {
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // number of the response whose resumption token replaces the stored one
+	replaceAt    int // number of the response whose resumption token replaces the stored one
 	last         uint64
 	repeated     int
 	hash         maphash.Hash
 }
 
-// maxRepeated is the number of times that a response may repeat the records of the
-// response before.
+// maxRepeated is the number of repetitions of the same records after which a list
+// counts as endless.
 const maxRepeated = 3
 
 func (g *guard) check(p *Page) error {
@@ -48,18 +48,18 @@ func (g *guard) check(p *Page) error {
 	}
 	switch {
 	case p.Token == g.kept:
-		return &LoopError{p.URL, fmt.Sprintf("the resumption token %q is repeated", cut(p.Token))}
+		return &LoopError{p.URL, fmt.Sprintf("the resumption token %q is repeated", shorten(p.Token))}
 	case g.pages >= maxPages:
 		return &LoopError{p.URL, fmt.Sprintf("expected at most %d responses", maxPages)}
 	}
-	if g.pages >= g.next {
-		g.kept, g.next = p.Token, 2*g.pages
+	if g.pages >= g.replaceAt {
+		g.kept, g.replaceAt = p.Token, 2*g.pages
 	}
 	return g.checkRecords(p)
 }
 
-// checkRecords returns an error if too many responses have no records or the same
-// records.
+// checkRecords returns an error if too many responses in a row have no records, or the
+// same records.
 func (g *guard) checkRecords(p *Page) error {
 	if g.empty++; len(p.Records)+len(p.Bad) > 0 {
 		g.empty = 0

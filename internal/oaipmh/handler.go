@@ -25,22 +25,23 @@ import (
 // An *Error is sent to the harvester as a protocol error; any other error is answered
 // with status 500.
 type Repository interface {
-	// Identity returns the description of the repository, without Date.
+	// Identity returns the description of the repository. Its Date is not used.
 	Identity(ctx context.Context) (Identity, error)
-	// Formats returns the metadata formats of the record with an identifier; for "",
-	// those of all records.
+	// Formats returns the metadata formats of the record with the given identifier. If
+	// identifier is "", it returns the metadata formats of all records.
 	Formats(ctx context.Context, identifier string) ([]Format, error)
-	// Sets returns the sets; none if the repository has no sets.
+	// Sets returns the sets of the repository, if it has any.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection that come after a place in the list; the
-	// place "" is the beginning. A record keeps its place until it changes. If metadata
-	// is false, the records need no Metadata.
+	// List yields the records of a selection, from the record after the given place in
+	// the list; "" is the place before the first record. A record has the same place
+	// until it changes. If metadata is false, the records need no Metadata.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list. Place is its position, from which List can continue.
+// Item is a record in a list. Place is the place of the record, after which List can
+// continue.
 type Item struct {
 	Record
 	Place string
@@ -53,8 +54,8 @@ type Handler struct {
 	Repository Repository
 	BaseURL    string // URL at which harvesters reach the Handler
 	Now        func() time.Time
-	PageSize   int         // most records in a response; 0 means 500
-	Parallel   int         // most requests that are answered at a time; others get status 503; 0 means 64
+	PageSize   int         // largest number of records in a response; 0 means 500
+	Parallel   int         // largest number of requests answered at a time; further requests get status 503; 0 means 64
 	Report     func(error) // called with each error that leads to status 500; may be nil
 
 	once   sync.Once
@@ -64,12 +65,12 @@ type Handler struct {
 // Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // bytes of a response at which it gets no more records
-	maxForm     = 64 << 10 // longest POST request in bytes
-	parallel    = 64       // most requests that are answered at a time, since responses are built in memory
+	maxPageBody = 2 << 20  // length of a response in bytes from which no more records are added
+	maxForm     = 64 << 10 // largest length in bytes of a POST request
+	parallel    = 64       // default for Handler.Parallel; low, because responses are built in memory
 )
 
-// arguments are those that each verb takes (§4).
+// arguments are the arguments that each verb takes (§4).
 var arguments = map[Verb]struct{ required, optional []string }{
 	VerbIdentify:    {},
 	VerbFormats:     {optional: []string{"identifier"}},
@@ -85,7 +86,7 @@ func refuse(code Code, format string, args ...any) error {
 
 // ServeHTTP answers a request by GET or POST (§3.1.1).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	inert(w)
+	forbidScripts(w)
 	h.once.Do(func() { h.places = make(places, cmp.Or(max(h.Parallel, 0), parallel)) })
 	if !h.places.enter(w) {
 		return
@@ -119,8 +120,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, now, args, body.Bytes())
 }
 
-// query returns the arguments of a GET or POST request. For an invalid request it sends
-// the response itself and returns false.
+// query returns the arguments of a GET or POST request. It answers an invalid request
+// itself, and then returns false.
 func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	text := r.URL.RawQuery
 	switch r.Method {
@@ -138,15 +139,15 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 		return nil, false
 	}
 	args, err := url.ParseQuery(text)
-	if err != nil || !legal(args) {
-		args = url.Values{"verb": args["verb"], "": {""}} // no verb takes the argument "", so the response is badArgument
+	if err != nil || !isLegalXML(args) {
+		args = url.Values{"verb": args["verb"], "": {""}} // no verb takes the argument "", so the request is refused with badArgument
 	}
 	return args, true
 }
 
-// legal reports whether XML allows all characters of the arguments, which the response
-// repeats.
-func legal(args url.Values) bool {
+// isLegalXML reports whether XML allows all characters of the arguments. The response
+// has to repeat the arguments.
+func isLegalXML(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
 			if strings.ContainsFunc(text, func(r rune) bool { return !isChar(r) }) || !utf8.ValidString(text) {
@@ -190,7 +191,6 @@ func verbOf(args url.Values) (Verb, error) {
 	return verb, nil
 }
 
-// answer writes the element that has the name of the verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -271,21 +271,21 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	return nil
 }
 
-// token is the content of a resumption token. It has the whole selection, so that the
-// Handler stores nothing.
+// token is the content of a resumption token. It contains the whole selection, so that
+// the Handler stores no state.
 type token struct {
 	Prefix string `json:"p"`
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // place of the last record in the response, after which the list continues
+	After  string `json:"a"` // place of the last record in the response
 	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
 func (t token) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // impossible, since all fields of a token can be encoded
+		panic(err) // cannot happen: all fields of a token can be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -301,8 +301,8 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// selectionOf returns what a request selects, as the token with which the list continues.
-// For a request without a token it returns a token for the beginning of the list.
+// selectionOf returns the token of a request. For a request without a token, it returns
+// a token for the beginning of the list that the request selects.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -326,14 +326,12 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
 		return t, refuse(BadArgument, "datestamps must have a granularity of days")
 	}
-	if t.Until.Day { // until=DAY includes the whole day
+	if t.Until.Day { // if "until" is a day, records of the whole day are selected
 		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
 	}
 	return t, h.checkSelection(ctx, &t)
 }
 
-// checkSelection returns a protocol error if the repository lacks the metadata format or
-// the set.
 func (h *Handler) checkSelection(ctx context.Context, t *token) error {
 	formats, err := h.Repository.Formats(ctx, "")
 	if err != nil {
@@ -385,7 +383,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // also after a resumption token, if the remaining records have changed in the meantime
+	case n == 0: // also possible with a resumption token: all remaining records may have changed since
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -419,8 +417,8 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element with child elements. The parameter fields has their names
-// and texts in turn.
+// writeGroup writes an element with child elements. fields are the names and texts of
+// the child elements in turn.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -430,7 +428,7 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 }
 
 // WriteElement writes an element with a text. The parameter attributes has names and
-// values in turn.
+// values of attributes in turn.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -448,7 +446,7 @@ func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('>')
 }
 
-// send sends the body in an envelope that repeats the request.
+// send answers with the body in an envelope that repeats the arguments of the request.
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
 	var head bytes.Buffer
 	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
@@ -468,7 +466,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // only an invalid compression level is an error
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // returns an error only for an invalid compression level
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
@@ -476,7 +474,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 			return // the client has disconnected
 		}
 	}
-	_ = finish() // fails only if the client has disconnected
+	_ = finish() // an error means that the client has disconnected
 }
 
 func escape(b *bytes.Buffer, text string) {

@@ -13,19 +13,19 @@ import (
 // Position says how far a list was read. The zero value is the beginning of the list. A
 // Position is stored as JSON, and is valid for one Selection.
 //
-// A list is read in windows: ranges of datestamps that one list request asks for. The
-// first window is the whole list. If the resumption tokens in a window fail, a window of
-// half the length is read instead.
+// A list is read in windows: ranges of datestamps, each read by one list request and its
+// resumption tokens. The first window is the whole list. If the tokens in a window fail, a
+// window of half the length is read instead.
 type Position struct {
 	From  Stamp         `json:"from,omitzero"`  // first datestamp of the window; zero means the From of the Selection
-	First bool          `json:"first,omitzero"` // first window: requests have no "from", and From only serves to compute the end of the window
+	First bool          `json:"first,omitzero"` // whether this is the first window: then requests have no "from", and From is only used to compute the end of the window
 	Width time.Duration `json:"width,omitzero"` // length of the window; 0 means up to the end of the Selection
 	Token string        `json:"token,omitzero"` // resumption token of the next request in the window; "" for the first request
 
-	Days  bool  `json:"days,omitzero"`  // datestamps in requests are days, not seconds
+	Days  bool  `json:"days,omitzero"`  // whether datestamps in requests are days and not seconds
 	End   Stamp `json:"end,omitzero"`   // responseDate of the first response of the harvest
 	Pages int64 `json:"pages,omitzero"` // number of responses that were read
-	Done  bool  `json:"done,omitzero"`  // the whole list was read
+	Done  bool  `json:"done,omitzero"`  // whether the whole list was read
 }
 
 // Step is a step of a harvest: usually a response, with the Position after the response.
@@ -34,17 +34,17 @@ type Step struct {
 	Next Position
 }
 
-// Harvest yields the responses of a list, from a Position to the end. A record may be in
-// several responses. The parameter id is the repository's answer to Identify. An error
-// ends the harvest, which can continue later from the last Position. The error wraps
-// fetch.Temporary if a later attempt may succeed.
+// Harvest yields the responses of a list, from a Position to the end. The same record may
+// be in several responses. The parameter id is the repository's answer to Identify. An
+// error ends the harvest. It wraps fetch.Temporary if a later attempt may succeed. A new
+// call of Harvest can continue from the last Position.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
 		h.at.Days = h.at.Days || id.Days
 		for !h.at.Done {
 			if err := h.readWindow(); err != nil {
-				if !errors.Is(err, errEnough) {
+				if !errors.Is(err, errStopped) {
 					yield(Step{}, err)
 				}
 				return
@@ -53,8 +53,7 @@ func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Posit
 	}
 }
 
-// errEnough means that the consumer has stopped the iteration.
-var errEnough = errors.New("enough")
+var errStopped = errors.New("enough")
 
 type harvester struct {
 	c     *Client
@@ -65,8 +64,8 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// readWindow reads the current window and moves the Position to the next one or, if the
-// resumption tokens fail, to a smaller one.
+// readWindow reads the current window, and sets the Position to the next window. If the
+// resumption tokens fail, it sets the Position to a smaller window.
 func (h *harvester) readWindow() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
@@ -80,7 +79,7 @@ func (h *harvester) readWindow() error {
 			h.nextWindow()
 		}
 		if !h.yield(Step{p, h.at}, nil) {
-			return errEnough
+			return errStopped
 		}
 	}
 	return nil
@@ -104,8 +103,8 @@ func (h *harvester) granularity() time.Duration {
 	return time.Second
 }
 
-// windowEnd returns the last datestamp of the current window; false if the window extends
-// to the end of the list.
+// windowEnd returns the last datestamp of the current window. It returns false if the
+// window extends to the end of the list.
 func (h *harvester) windowEnd() (time.Time, bool) {
 	if h.at.Width <= 0 {
 		return time.Time{}, false
@@ -114,8 +113,8 @@ func (h *harvester) windowEnd() (time.Time, bool) {
 	return until, until.Before(h.listEnd())
 }
 
-// listEnd returns the last datestamp of the Selection; if it has none, the time of the
-// harvest's first response.
+// listEnd returns the last datestamp of the Selection or, if there is none, the time of
+// the first response of the harvest.
 func (h *harvester) listEnd() time.Time {
 	switch {
 	case !h.s.Until.IsZero():
@@ -138,13 +137,13 @@ func (h *harvester) nextWindow() {
 	h.at.Width *= 2
 }
 
-// recoverFrom returns nil if the list can be read in another way after the error of a
-// request. The Position is then the window to read next.
+// recoverFrom changes the Position after the error of a request, so that the list can
+// be read in another way. If there is no other way, it returns the error.
 func (h *harvester) recoverFrom(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // Identify states a granularity of seconds, but the repository does not accept seconds
+		h.at.Days = true // the repository refuses seconds, although its granularity is seconds according to Identify
 		h.at.From.Time = h.at.From.Time.Truncate(h.granularity())
-		h.note("the repository refused a datestamp in seconds, although Identify states this granularity; requests now have days")
+		h.note("the repository refused a datestamp in seconds, although Identify states this granularity; requests now use days")
 		return h.yieldPosition()
 	}
 	if h.at.Token == "" || !tokenFails(err) {
@@ -162,19 +161,19 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// halveWindow returns an error that wraps cause if the window cannot be made smaller.
+// halveWindow returns an error that wraps cause if the window cannot become smaller.
 func (h *harvester) halveWindow(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From, h.at.First = h.listStart(), h.s.From.IsZero() // the first window has no "from", because earliestDatestamp is often wrong
+		h.at.From, h.at.First = h.listStart(), h.s.From.IsZero() // requests have no "from", because earliestDatestamp is often wrong
 	}
 	begin, end := h.at.From.Time, h.listEnd()
 	width := h.at.Width
 	if all := end.Sub(begin) + h.granularity(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // if the window cannot be halved, the next run begins it again
+	h.at.Token = "" // if the window cannot be halved, the next harvest reads the window from its beginning
 	if width = (width / 2).Truncate(h.granularity()); width < h.granularity() && h.at.First && begin.After(epoch) {
-		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // many records must be older than earliestDatestamp, so the windows begin earlier
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // apparently many records are older than earliestDatestamp
 		return h.halveWindow(cause)
 	}
 	if width < h.granularity() {
@@ -188,10 +187,10 @@ func (h *harvester) halveWindow(cause error) error {
 	return h.yieldPosition()
 }
 
-// epoch is before the datestamp of any record.
+// epoch is earlier than the datestamp of any record.
 var epoch = time.Unix(0, 0).UTC()
 
-// listStart returns the first datestamp of the Selection; if it has none, the
+// listStart returns the first datestamp of the Selection or, if there is none, the
 // earliestDatestamp of the repository.
 func (h *harvester) listStart() Stamp {
 	s := h.s.From
@@ -204,10 +203,10 @@ func (h *harvester) listStart() Stamp {
 	return Stamp{Time: s.Time.Truncate(h.granularity())}
 }
 
-// yieldPosition yields a Position that changed without a response.
+// yieldPosition yields a Step without a response.
 func (h *harvester) yieldPosition() error {
 	if !h.yield(Step{Next: h.at}, nil) {
-		return errEnough
+		return errStopped
 	}
 	return nil
 }

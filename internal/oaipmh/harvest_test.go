@@ -245,7 +245,7 @@ func TestSecondsThatAreRefused(t *testing.T) {
 			n += len(step.Page.Records)
 		}
 	}
-	if n != 30 || len(notes) != 1 || !strings.Contains(notes[0], "requests now have days") {
+	if n != 30 || len(notes) != 1 || !strings.Contains(notes[0], "requests now use days") {
 		t.Errorf("%d records, notes %q", n, notes)
 	}
 }

@@ -7,32 +7,32 @@ import (
 	"regexp"
 )
 
-// recordEnd matches the end tag of a record and the next tag, which begins another record
-// or ends the list. So it does not match a "record" element within metadata, such as
-// MARC.
+// recordEnd matches the end tag of a record and the next tag, which must begin another
+// record or end the list. So it does not match the end of a "record" element in
+// metadata, such as in MARC.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment describes an element in the metadata of a record.
 type fragment struct {
-	declares map[string]bool // prefixes of the namespaces that the element declares; "" is the default namespace
-	plain    bool            // the element, or an element in it, has no namespace prefix
-	end      int64           // offset of the end of the element in the response
+	declares   map[string]bool // namespace prefixes that the element declares; "" is the default namespace
+	unprefixed bool            // whether the element, or an element in it, has no namespace prefix
+	end        int64           // offset of the end of the element in the response
 }
 
-// metadata reads a "metadata" element. It sets wrong if the metadata is well-formed but
-// cannot be used, so that reading continues after the element.
-func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
-	err = p.children(of, func(e xml.StartElement) error {
-		at := p.startOf()
+// metadata reads a "metadata" element. If its content is well-formed but cannot be
+// used, it stores the reason in unusable and returns no error, so that reading
+// continues after the element.
+func (p *parser) metadata(parent xml.StartElement, unusable *error) (found []byte, err error) {
+	err = p.children(parent, func(e xml.StartElement) error {
+		at := p.startTagOffset()
 		f, err := p.element(&e)
 		if err != nil {
 			return err
 		}
 		switch {
 		case found != nil:
-			*wrong = fmt.Errorf("the metadata has a second element %q: expected one element", cut(e.Name.Local))
+			*unusable = fmt.Errorf("the metadata has a second element %q: expected one element", shorten(e.Name.Local))
 		case f.end-at > MaxRecord:
-			*wrong = fmt.Errorf("the metadata has %d bytes: expected at most %d", f.end-at, MaxRecord)
+			*unusable = fmt.Errorf("the metadata has %d bytes: expected at most %d", f.end-at, MaxRecord)
 		default:
 			found = p.standalone(e, at, f)
 		}
@@ -41,12 +41,10 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 	return found, err
 }
 
-// startOf returns the offset of the start tag that was read last.
-func (p *parser) startOf() int64 {
+func (p *parser) startTagOffset() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
 
-// element reads the rest of an element. The start tag has been read.
 func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	f.declares = map[string]bool{}
 	for _, a := range root.Attr {
@@ -57,7 +55,7 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 			f.declares[""] = true
 		}
 	}
-	f.plain = root.Name.Space == ""
+	f.unprefixed = root.Name.Space == ""
 	for open := []xml.Name{root.Name}; len(open) > 0; {
 		t, err := p.nextToken()
 		if err != nil {
@@ -68,7 +66,7 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 			if open = append(open, t.Name); len(open) > maxDepth {
 				return f, fmt.Errorf("elements are nested deeper than %d", maxDepth)
 			}
-			f.plain = f.plain || t.Name.Space == ""
+			f.unprefixed = f.unprefixed || t.Name.Space == ""
 		case xml.EndElement:
 			if err := p.checkEnd(open[len(open)-1], t); err != nil {
 				return f, err
@@ -81,8 +79,8 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 }
 
 // standalone returns an element as a document, with copies of the namespace declarations
-// of enclosing elements. It declares each prefix that occurs anywhere in the text,
-// because values of attributes may have prefixes, too.
+// of enclosing elements. It copies the declaration of each prefix that occurs anywhere in
+// the text, because values of attributes may have prefixes, too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte
@@ -93,7 +91,7 @@ func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 		if a.Name.Space == "" {
 			prefix = ""
 		}
-		if f.declares[prefix] || taken[prefix] || prefix == "" && !f.plain || !bytes.Contains(text, []byte(prefix+":")) && prefix != "" {
+		if f.declares[prefix] || taken[prefix] || prefix == "" && !f.unprefixed || !bytes.Contains(text, []byte(prefix+":")) && prefix != "" {
 			continue
 		}
 		taken[prefix] = true

@@ -16,15 +16,15 @@ const (
 	// MaxAnswer is the largest response in bytes, before and after decompression.
 	// Client.MaxAnswer can change it.
 	MaxAnswer = 64 << 20
-	// MaxRecord is the largest metadata of one record, in bytes.
+	// MaxRecord is the largest length in bytes of the metadata of one record.
 	MaxRecord = 16 << 20
-	// MaxToken is the longest resumption token that is accepted, in bytes.
+	// MaxToken is the largest length in bytes of a resumption token.
 	MaxToken = 2 << 10
-	// MaxIdentifier is the longest identifier that is accepted, in bytes.
+	// MaxIdentifier is the largest length in bytes of an identifier.
 	MaxIdentifier = 1 << 10
 	maxDepth      = 256
-	maxText       = 64 << 10 // longest text in one element, in bytes; metadata has a limit of its own
-	maxSets       = 1000     // most sets that are stored of one record
+	maxText       = 64 << 10 // largest length in bytes of the text of an element outside of metadata
+	maxSets       = 1000     // largest number of sets that are stored for one record
 )
 
 // Page is one response, which may be a part of a list.
@@ -41,7 +41,7 @@ type Page struct {
 	identity      *Identity
 	formats       []Format
 	err           *Error
-	listed        bool // the response has the element with the name of the verb
+	hasVerb       bool // whether the response has the element that is named like the verb
 }
 
 // BadRecord is a record that cannot be used.
@@ -50,12 +50,13 @@ type BadRecord struct {
 	Err        error
 }
 
-// parser parses a response after the function clean. It ignores the namespaces of
-// elements in the envelope, because some servers omit them or write wrong ones.
+// parser parses a response that was corrected by the function clean. It ignores the
+// namespaces of elements outside of metadata, because some servers omit them or write
+// wrong ones.
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in the response at which the XML decoder began
+	base int64 // offset in the response at which the decoder d began
 	page *Page
 	verb Verb
 	dirt dirt
@@ -63,8 +64,8 @@ type parser struct {
 	spaces []xml.Attr // namespace declarations of the open elements around the metadata
 }
 
-// parse adds the corrections in d to the Notes of the Page. For a protocol error it
-// returns both the Page and the error.
+// parse adds the corrections in the parameter d to the Notes of the Page. For a
+// protocol error it returns both the Page and the error.
 func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
 	p.seek(0)
@@ -78,7 +79,7 @@ func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 		p.page.err.URL = url
 		return p.page, p.page.err
 	}
-	if !p.page.listed {
+	if !p.page.hasVerb {
 		return nil, fmt.Errorf("%s: the response has neither the element %s nor an error", url, verb)
 	}
 	return p.page, nil
@@ -91,8 +92,8 @@ func (p *parser) seek(at int64) {
 
 func (p *parser) offset() int64 { return p.base + p.d.InputOffset() }
 
-// nextToken returns the next tag or text. It refuses a document type declaration, because
-// no OAI-PMH response has one.
+// nextToken returns the next tag or text. It returns an error for a document type
+// declaration, which OAI-PMH does not allow.
 func (p *parser) nextToken() (xml.Token, error) {
 	for {
 		t, err := p.d.RawToken()
@@ -141,15 +142,14 @@ func (p *parser) document() error {
 func describe(t xml.Token) string {
 	switch t := t.(type) {
 	case xml.StartElement:
-		return "the element " + strconv.Quote(cut(t.Name.Local))
+		return "the element " + strconv.Quote(shorten(t.Name.Local))
 	case xml.CharData:
-		return "the text " + strconv.Quote(cut(string(bytes.TrimSpace(t))))
+		return "the text " + strconv.Quote(shorten(string(bytes.TrimSpace(t))))
 	}
 	return "something else"
 }
 
-// cut shortens a text for a message.
-func cut(s string) string {
+func shorten(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
 	}
@@ -173,9 +173,10 @@ func (p *parser) namespaceOf(prefix string) string {
 	return ""
 }
 
-// children calls readChild, which must read a whole child element, until the end tag. An
-// end tag with another name is an error: otherwise a truncated list could look complete.
-func (p *parser) children(of xml.StartElement, readChild func(xml.StartElement) error) error {
+// children calls readChild at the start tag of each child element. readChild must read
+// up to the end tag of the child. An end tag with a wrong name is an error: otherwise a
+// truncated list could look complete.
+func (p *parser) children(parent xml.StartElement, readChild func(xml.StartElement) error) error {
 	for {
 		t, err := p.nextToken()
 		if err != nil {
@@ -183,7 +184,7 @@ func (p *parser) children(of xml.StartElement, readChild func(xml.StartElement) 
 		}
 		switch t := t.(type) {
 		case xml.EndElement:
-			return p.checkEnd(of.Name, t)
+			return p.checkEnd(parent.Name, t)
 		case xml.StartElement:
 			before := len(p.spaces)
 			p.addNamespaces(t)
@@ -198,7 +199,7 @@ func (p *parser) children(of xml.StartElement, readChild func(xml.StartElement) 
 
 func (p *parser) checkEnd(name xml.Name, t xml.EndElement) error {
 	if name != t.Name {
-		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(name.Local), cut(t.Name.Local))
+		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), shorten(name.Local), shorten(t.Name.Local))
 	}
 	return nil
 }
@@ -221,7 +222,7 @@ func (p *parser) skip(e xml.StartElement) error {
 	return nil
 }
 
-// textOf returns the text of an element, without tags in it.
+// textOf returns the text of an element. It leaves out tags in the element.
 func (p *parser) textOf(e xml.StartElement) (string, error) {
 	var b []byte
 	for depth := 1; ; {
@@ -247,24 +248,24 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
-		return p.readText(e, func(s string) { p.page.date, p.page.Date = s, p.stamp(s, "responseDate").Time })
+		return p.readText(e, func(s string) { p.page.date, p.page.Date = s, p.parseDatestamp(s, "responseDate").Time })
 	case "request":
 		return p.readText(e, func(s string) { p.page.request = s })
 	case "error":
 		code := attr(e, "code")
 		return p.readText(e, func(s string) {
 			if p.page.err == nil {
-				p.page.err = &Error{Code: Code(cut(code)), Msg: cut(s)}
+				p.page.err = &Error{Code: Code(shorten(code)), Msg: shorten(s)}
 			}
 		})
 	case string(VerbIdentify):
-		p.page.identity, p.page.listed = &Identity{}, p.verb == VerbIdentify
+		p.page.identity, p.page.hasVerb = &Identity{}, p.verb == VerbIdentify
 		return p.children(e, p.identify)
 	case string(VerbFormats), string(VerbSets), string(VerbIdentifiers), string(VerbRecords), string(VerbRecord):
 		if e.Name.Local == string(p.verb) {
-			p.page.listed = true
+			p.page.hasVerb = true
 		}
-		return p.children(e, p.item)
+		return p.children(e, p.listChild)
 	}
 	return p.skip(e)
 }
@@ -286,8 +287,9 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// stamp counts an unreadable or unusual datestamp as a fault of the repository.
-func (p *parser) stamp(text, element string) Stamp {
+// parseDatestamp also parses datestamps that the protocol does not allow, and counts
+// them as faults of the repository.
+func (p *parser) parseDatestamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
 	case err != nil:
@@ -307,7 +309,7 @@ func (p *parser) identify(e xml.StartElement) error {
 		case "adminEmail":
 			i.Emails = append(i.Emails, s)
 		case "earliestDatestamp":
-			i.Earliest = p.stamp(s, "earliestDatestamp")
+			i.Earliest = p.parseDatestamp(s, "earliestDatestamp")
 		case "deletedRecord":
 			i.Deleted = DeletedRecord(strings.ToLower(s))
 		case "granularity":
@@ -316,8 +318,8 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// item reads a child of the element that has the name of the verb.
-func (p *parser) item(e xml.StartElement) error {
+// listChild reads a child of the element that is named like the verb.
+func (p *parser) listChild(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
 		return p.record(e)
@@ -334,9 +336,9 @@ func (p *parser) item(e xml.StartElement) error {
 	return p.skip(e)
 }
 
-func (p *parser) format(of xml.StartElement) error {
+func (p *parser) format(parent xml.StartElement) error {
 	var f Format
-	err := p.children(of, func(e xml.StartElement) error {
+	err := p.children(parent, func(e xml.StartElement) error {
 		return p.readText(e, func(text string) {
 			switch e.Name.Local {
 			case "metadataPrefix":
@@ -352,7 +354,7 @@ func (p *parser) format(of xml.StartElement) error {
 	return err
 }
 
-// bareHeader reads a header without a record, as ListIdentifiers returns them.
+// bareHeader reads a header outside of a record, as in a response to ListIdentifiers.
 func (p *parser) bareHeader(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
@@ -370,7 +372,7 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 			case "identifier":
 				h.Identifier = s
 			case "datestamp":
-				h.Datestamp = p.stamp(s, "datestamp")
+				h.Datestamp = p.parseDatestamp(s, "datestamp")
 			case "setSpec":
 				if s != "" && len(h.Sets) < maxSets {
 					h.Sets = append(h.Sets, s)
@@ -382,19 +384,19 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 
 // record reads a record. If the record is not well-formed, reading continues after the
 // record.
-func (p *parser) record(of xml.StartElement) error {
+func (p *parser) record(parent xml.StartElement) error {
 	begin := p.offset()
 	var r Record
-	var wrong error
+	var unusable error
 	some := false
-	err := p.children(of, func(e xml.StartElement) error {
+	err := p.children(parent, func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "header":
 			return p.header(e, &r.Header)
 		case "metadata":
 			some = true
 			var err error
-			r.Metadata, err = p.metadata(e, &wrong)
+			r.Metadata, err = p.metadata(e, &unusable)
 			return err
 		}
 		return p.skip(e)
@@ -411,31 +413,31 @@ func (p *parser) record(of xml.StartElement) error {
 	switch {
 	case r.Deleted && some:
 		p.dirt["a deleted record has metadata"]++
-		r.Metadata, wrong = nil, nil
-	case !r.Deleted && wrong == nil && r.Metadata == nil:
-		wrong = errors.New("the record has no metadata")
+		r.Metadata, unusable = nil, nil
+	case !r.Deleted && unusable == nil && r.Metadata == nil:
+		unusable = errors.New("the record has no metadata")
 	}
-	p.addRecord(r, wrong)
+	p.addRecord(r, unusable)
 	return nil
 }
 
-// addRecord adds a record to the page or, if wrong says why it cannot be used, to the
+// addRecord adds a record to the page. If unusable is set, it adds the record to the
 // unusable records of the page.
-func (p *parser) addRecord(r Record, wrong error) {
+func (p *parser) addRecord(r Record, unusable error) {
 	switch {
 	case r.Identifier == "":
-		wrong = errors.New("the record has no identifier")
+		unusable = errors.New("the record has no identifier")
 	case len(r.Identifier) > MaxIdentifier:
-		wrong = fmt.Errorf("the identifier has %d bytes: expected at most %d", len(r.Identifier), MaxIdentifier)
+		unusable = fmt.Errorf("the identifier has %d bytes: expected at most %d", len(r.Identifier), MaxIdentifier)
 		r.Identifier = ""
 	}
-	if wrong != nil {
-		p.addBad(r.Identifier, wrong)
+	if unusable != nil {
+		p.addBad(r.Identifier, unusable)
 		return
 	}
 	p.page.Records = append(p.page.Records, r)
 }
 
 func (p *parser) addBad(identifier string, err error) {
-	p.page.Bad = append(p.page.Bad, BadRecord{identifier, fmt.Errorf("%s: record %q: %w", p.page.URL, cut(identifier), err)})
+	p.page.Bad = append(p.page.Bad, BadRecord{identifier, fmt.Errorf("%s: record %q: %w", p.page.URL, shorten(identifier), err)})
 }

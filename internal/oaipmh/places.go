@@ -2,12 +2,12 @@ package oaipmh
 
 import "net/http"
 
-// places limits the number of requests that are answered at a time, because responses are
-// built in memory.
+// places limits the number of requests answered at a time, because responses are built
+// in memory.
 type places chan struct{}
 
-// enter returns false if too many requests are being answered. It has then sent status
-// 503 with Retry-After (§3.1.2.2).
+// enter returns false after it has refused a request with status 503 and Retry-After
+// (§3.1.2.2).
 func (p places) enter(w http.ResponseWriter) bool {
 	select {
 	case p <- struct{}{}:
@@ -21,9 +21,8 @@ func (p places) enter(w http.ResponseWriter) bool {
 
 func (p places) leave() { <-p }
 
-// inert sets header fields that forbid scripts, because responses contain text of other
-// hosts.
-func inert(w http.ResponseWriter) {
+// forbidScripts is needed because responses contain text of other hosts.
+func forbidScripts(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 }

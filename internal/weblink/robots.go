@@ -10,15 +10,14 @@ import (
 
 // Sitemap is a Sitemap line of a robots.txt.
 type Sitemap struct {
-	URI   string // the URI, as it is written in the line
-	Line  int    // from 1
-	Exact bool   // the line is well formed: the name is spelled "Sitemap", and the URI is absolute
+	URI   string // the URI as it is written in the line
+	Line  int    // number of the line in the robots.txt, from 1
+	Exact bool   // whether the line consists of "Sitemap:", in this spelling, and an absolute URI
 	Text  string // the whole line, without comments
 }
 
 // Robots reads the Sitemap lines in the first limit bytes of a robots.txt (1.1 §6.3.4).
-// It skips a line that is cut off after these bytes. All errors that it returns come
-// from r.
+// If these bytes end within a line, that line is skipped. All errors come from r.
 func Robots(r io.Reader, limit int64) ([]Sitemap, error) {
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Link is a link. A field is "" if the link has no such attribute.
 type Link struct {
-	Href string   // the target, as it is written in the link: see Page.Resolve
+	Href string   // the target as it is written in the link; see Page.Resolve
 	Rels []string // the relation types of the link, in lower case
 	Type string   // media type
 
@@ -24,11 +24,10 @@ type Link struct {
 	// URI of the response (RFC 8288 §3.2).
 	Anchor string
 
-	Datetime string // the datetime attribute of a link to a Memento (RFC 7089 §2.2)
+	Datetime string // the "datetime" attribute of a link to a Memento (RFC 7089 §2.2)
 
-	// Of HTML pages:
-	Line int  // from 1
-	Head bool // the link is in the head of its HTML page
+	Line int  // line of the link in its HTML page, from 1
+	Head bool // whether the link is in the head of its HTML page
 }
 
 // Has reports whether the link has the given relation type.
@@ -41,8 +40,9 @@ func relations(s string) []string {
 	return strings.Fields(strings.ToLower(s))
 }
 
-// mostLinks is the largest number of links that are read from one page or response.
-const mostLinks = 1_000
+// maxLinks is the largest number of links that are read from a page or from Link
+// headers.
+const maxLinks = 1_000
 
 // Page has the links in an HTML page.
 type Page struct {
@@ -50,8 +50,8 @@ type Page struct {
 	Links []Link // the link elements of the page, at most 1,000
 }
 
-// Resolve returns the absolute URI for a reference on the page. uri is the URI of the
-// page. It returns an error if the reference cannot be parsed.
+// Resolve returns the absolute URI of the reference href on the page, whose own URI is
+// uri. It returns an error if the reference cannot be parsed.
 func (p *Page) Resolve(uri, href string) (string, error) {
 	base, err := url.Parse(uri)
 	if err == nil && p.Base != "" {
@@ -66,7 +66,7 @@ func (p *Page) Resolve(uri, href string) (string, error) {
 	return base.String(), nil
 }
 
-// HTML reads the link elements of a page. Any text counts as a page. All errors come
+// HTML reads the link elements of a page. It accepts any text as HTML. All errors come
 // from r, except the error for a tag that is longer than 1 MiB.
 func HTML(r io.Reader) (Page, error) {
 	var p Page
@@ -74,7 +74,7 @@ func HTML(r io.Reader) (Page, error) {
 		switch {
 		case t.Name == "base" && p.Base == "":
 			p.Base = strings.TrimSpace(t.Attr("href"))
-		case t.Name == "link" && len(p.Links) < mostLinks:
+		case t.Name == "link" && len(p.Links) < maxLinks:
 			p.Links = append(p.Links, Link{
 				Href: strings.TrimSpace(t.Attr("href")), Rels: relations(t.Attr("rel")), Type: t.Attr("type"),
 				Line: t.Line, Head: t.Head,
@@ -87,9 +87,9 @@ func HTML(r io.Reader) (Page, error) {
 // Tag is a start tag of an HTML page, or a text between two tags.
 type Tag struct {
 	Name string // the name of the element in lower case; "" for a text
-	Text string // a text that a browser would show
-	Line int    // from 1
-	Head bool   // the tag or text is in the head of the page
+	Text string // a text between two tags that a browser would show
+	Line int    // line of the tag or text in the page, from 1
+	Head bool   // whether the tag or text is in the head of the page
 
 	attrs [][2]string
 }
@@ -105,8 +105,8 @@ func (t *Tag) Attr(name string) string {
 	return ""
 }
 
-// unseen has the names of elements whose text browsers do not show.
-var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
+// hiddenElements are the elements whose text browsers do not show.
+var hiddenElements = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
 
 // Walk calls visit with each start tag and each text of a page, in order. The Tag may
 // be used only until visit returns. The errors are the same as for HTML.
@@ -128,7 +128,7 @@ func Walk(r io.Reader, visit func(*Tag)) error {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t.start(z)
-			if kind == html.StartTagToken && unseen[t.Name] {
+			if kind == html.StartTagToken && hiddenElements[t.Name] {
 				hidden = t.Name
 			}
 			visit(&t)
@@ -150,9 +150,9 @@ func Walk(r io.Reader, visit func(*Tag)) error {
 	}
 }
 
-// inHead has the names of the elements that may be in the head of a page. The head ends
-// before any other element.
-var inHead = map[string]bool{
+// headElements are the elements that may be in the head of a page. The head ends before
+// the first other element.
+var headElements = map[string]bool{
 	"html": true, "head": true, "title": true, "base": true, "link": true, "meta": true,
 	"style": true, "script": true, "noscript": true, "template": true,
 }
@@ -160,7 +160,7 @@ var inHead = map[string]bool{
 func (t *Tag) start(z *html.Tokenizer) {
 	raw, more := z.TagName()
 	t.Name, t.Text, t.attrs = string(raw), "", t.attrs[:0]
-	if !inHead[t.Name] {
+	if !headElements[t.Name] {
 		t.Head = false
 	}
 	for more {
@@ -174,7 +174,7 @@ func (t *Tag) start(z *html.Tokenizer) {
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
-		links = append(links, Parse(v, mostLinks-len(links))...)
+		links = append(links, Parse(v, maxLinks-len(links))...)
 	}
 	return links
 }
@@ -215,7 +215,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 		name, value, v = parameter(v[1:])
 		switch strings.ToLower(name) {
 		case "rel":
-			if !hasRel { // the first rel attribute counts (RFC 8288 §3.3)
+			if !hasRel { // only the first "rel" parameter counts (RFC 8288 §3.3)
 				l.Rels, hasRel = relations(value), true
 			}
 		case "type":

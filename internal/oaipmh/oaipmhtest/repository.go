@@ -26,27 +26,27 @@ type Record struct {
 }
 
 // Repository is an HTTP handler that answers OAI-PMH requests. A test locks it to change
-// fields between requests, and calls Changed after it has changed Records directly.
+// fields between requests.
 type Repository struct {
 	sync.Mutex
 	Records  []Record // all records, in any order
-	PageSize int      // most records in a response; 0 means 100
-	Days     bool     // datestamps are days, not seconds
-	Deleted  string   // deletedRecord in Identify; "" means persistent
+	PageSize int      // largest number of records in a response; 0 means 100
+	Days     bool     // whether datestamps are days and not seconds
+	Deleted  string   // "deletedRecord" in the response to Identify; "" means "persistent"
 	Now      time.Time
 	NoGzip   bool
-	Unsorted bool // records are listed in the order of Records, not of datestamps
-	// Fault is called for each request with its number n, from 1. If it returns true, it
-	// has sent the response itself.
+	Unsorted bool // whether records are listed in the order of Records and not of datestamps
+	// Fault is called for each request with the number n of the request, from 1. It returns
+	// true after it has sent the response itself.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
-	// Change replaces a response before it is sent.
+	// Change is called with each response, and returns the response to send.
 	Change func(r *http.Request, answer string) string
 
 	requests int
 	queries  []string
 
-	chosen   string   // selection of the last list request, to which the field selected belongs
-	selected []Record // records that the last list request selected, sorted by datestamp
+	chosen   string   // arguments of the list request that the field selected belongs to
+	selected []Record // records that the last list request selected, in the order of the list
 }
 
 // Requests returns the query of each request so far.
@@ -70,7 +70,7 @@ func (p *Repository) Put(r Record) {
 	p.Records = append(p.Records, r)
 }
 
-// Changed must be called after a change of Records.
+// Changed must be called after a test has changed Records directly.
 func (p *Repository) Changed() { p.chosen = "" }
 
 // Fill adds n records with the identifiers oai:example.org:1, oai:example.org:2 and so
@@ -197,8 +197,8 @@ func (r *Record) metadata() string {
 		r.Title + "</dc:title><dc:creator>Example, Given</dc:creator><dc:date>2001</dc:date>" + link + "</oai_dc:dc>"
 }
 
-// list returns a page of a list. Its resumption token has the selection and the number of
-// records that were sent, so that the Repository stores no state.
+// list returns a page of a list. The resumption token contains the selection and the
+// number of records sent so far, so that the Repository stores no state.
 func (p *Repository) list(verb, token, from, until, set string) string {
 	skip := 0
 	if token != "" {
