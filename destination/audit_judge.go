@@ -92,6 +92,9 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	case f.extra:
 		f.verdict = VerdictExtra
 		return nil
+	case f.disputed && !h.Member && h.Gone.IsZero():
+		f.verdict, f.err = VerdictUnverifiable, errDisputed
+		return nil
 	case f.ahead && !h.Member:
 		f.verdict, f.err = VerdictUnverifiable, errAhead
 		return nil
@@ -196,7 +199,7 @@ func (au *auditor) tell(f *finding) error {
 	if f.unread {
 		au.Unread++
 	}
-	if f.disputed && f.verdict == VerdictUnverifiable {
+	if errors.Is(f.err, errDisputed) {
 		au.Skipped[SkipDisputed]++
 	}
 	if f.verdict == VerdictSame && weak(f.want.Digests) {
