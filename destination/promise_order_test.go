@@ -157,3 +157,78 @@ func TestPromiseRollbackAfterAnUpdateOfUnknownTimeLeftOut(t *testing.T) {
 	m.mustSucceed()
 	m.wantFiles(paths...)
 }
+
+// The Source ends the Change List with a time before the run that read the update of unknown time.
+// The documents still have that update, so nothing is missing.
+func TestPromiseUpdateOfUnknownTimeLeftOutInAListThatEnded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		follow  bool // a run with the filter reads the list once more after it ended
+		forgets bool // the documents then are copies from before the update
+	}{
+		{"it ended since", false, false},
+		{"the runs went on to the next list", true, false},
+		{"the next list is the first one offered", true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, paths, m := inStep(t, 4)
+			exclude := func(d *destination.Destination) { d.Exclude = []string{"/r/1"} }
+			m.set = exclude
+			s.put("/r/1", []byte("other"))
+			s.setClock(10)
+			s.rawChanges(0, s.loose("/r/1", ""))
+			m.mustSucceed()
+			s.raw("/changes.xml", fmt.Sprintf(`capability="changelist" from=%q until=%q`, at(0), at(8)), "", s.loose("/r/1", ""))
+			s.raw("/next.xml", fmt.Sprintf(`capability="changelist" from=%q`, at(8)), "", s.rawEntry("/r/2", fmt.Sprintf(`change="updated" datetime=%q`, at(9)), ""))
+			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changelist", "/next.xml")
+			if tt.follow {
+				m.mustSucceed()
+			}
+			m.set = nil
+			if tt.forgets {
+				s.list(8, paths...)
+				s.offers("resourcelist", "/list.xml", "changelist", "/next.xml")
+				m.mustTell()
+				s.list(11, paths...)
+			}
+			m.recovers(paths...)
+		})
+	}
+}
+
+// The run that leaves the resource out follows a copy of the Change List from before the update. That
+// the next run finds the same copy is no evidence that nothing is missing.
+func TestPromiseUpdateOfUnknownTimeLeftOutBeforeAnOldCopy(t *testing.T) {
+	s, paths, m := inStep(t, 4)
+	m.set = func(d *destination.Destination) { d.Exclude = []string{"/r/1"} }
+	s.setClock(10)
+	timed := s.rawEntry("/r/2", fmt.Sprintf(`change="updated" datetime=%q`, at(5)), "")
+	s.put("/r/1", []byte("other"))
+	s.rawChanges(0, timed, s.loose("/r/1", ""))
+	m.mustSucceed()
+	s.rawChanges(0, timed)
+	if rep := m.mustSucceed(); rep.Mode != destination.Incremental {
+		t.Errorf("got %s", rep.Mode)
+	}
+	m.set = nil
+	m.mustTell()
+	m.mustTell()
+	s.list(11, paths...)
+	m.recovers(paths...)
+}
+
+// A Change List that announces an end in the future has no change later than the time at which it
+// was sent.
+func TestPromiseUpdateOfUnknownTimeLeftOutInAListThatEndsInTheFuture(t *testing.T) {
+	s, paths, m := inStep(t, 4)
+	m.set = func(d *destination.Destination) { d.Exclude = []string{"/r/1"} }
+	s.put("/r/1", []byte("other"))
+	s.setClock(10)
+	s.raw("/changes.xml", fmt.Sprintf(`capability="changelist" from=%q until=%q`, at(0), at(100)), "", s.loose("/r/1", ""))
+	m.mustSucceed()
+	m.set = nil
+	s.setClock(20)
+	s.list(15, paths...)
+	s.changes(15)
+	m.recovers(paths...)
+}
