@@ -100,7 +100,7 @@ func tooManyGone(err error) (hint string, ok bool) {
 }
 
 func takeOverHint(baseURL string) string {
-	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copied directory: publish --adopt --base-url %s takes over what is published; then --move-to URL moves it", shellLine(baseURL))
+	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copy: this command with --adopt --base-url %s takes over the documents; then --move-to URL moves them", shellLine(baseURL))
 }
 
 type cause struct {
@@ -196,8 +196,12 @@ func unreachable(err error) (hint string, ok bool) {
 // temporary recognises the error that a Source is unreachable at present, or blocks this
 // program.
 func temporary(err error) (hint string, ok bool) {
+	cause := err
+	if de, ok := errors.AsType[*discover.Error](err); ok && len(de.Tried) > 0 {
+		cause = cmp.Or(failedRequest(de), err)
+	}
 	var fe *fetch.Error
-	if !errors.As(err, &fe) {
+	if !errors.As(cause, &fe) {
 		return "", false
 	}
 	if fe.Kind == fetch.Temporary && fe.Status == 0 && fe.Hint == "" {
