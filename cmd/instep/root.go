@@ -93,9 +93,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // keepsWork reports whether an interrupted command continues when it is given again.
 func keepsWork(cmd *cobra.Command) bool {
+	dryRun, _ := cmd.Flags().GetBool("dry-run") // false for a command without this flag
 	switch cmd.Name() {
 	case "publish", "record", "sync", "restore", "undo":
-		return true
+		return !dryRun
 	}
 	return cmd.Flags().Changed("repair")
 }
