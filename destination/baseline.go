@@ -333,9 +333,6 @@ func (st *view) cursor() Cursor {
 	old := st.known.Cursor
 	now := st.d.Client.Now()
 	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift), Undated: old.Undated}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
-	if c.Loose = old.Loose; st.At.After(old.Undated) {
-		c.Loose = time.Time{}
-	}
 	if !st.Unsure {
 		c.Listed = evidence.Later(st.At, c.Listed)
 	}

@@ -224,7 +224,7 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 // time that earlier runs read. If lift is set, the documents count as later.
 func (v *view) mayOverlook() bool {
 	s := v.Changes.Span()
-	return v.lift.IsZero() && !v.Changes.Contain(v.known.Position) && v.known.Undated.After(evidence.Later(v.Newest(), evidence.Later(s.Latest, s.Until)))
+	return v.lift.IsZero() && v.known.Undated.After(evidence.Later(v.Newest(), evidence.Later(s.Latest, s.Until)))
 }
 
 // wentBack describes a Resource List that is older than one read before. Dumps and

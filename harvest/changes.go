@@ -25,7 +25,6 @@ type Changes struct {
 	rivals  *spool.Log[Resource] // descriptions that contradict those in latest; the Reader closes rivals
 	in      []*Package           // packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
 	resumed bool                 // the first list still begins with the entries that an earlier run read
-	again   bool                 // one of the lists begins with the entries of Reader.position
 	oldest  time.Time            // time of the first entry of the oldest list read
 	slid    bool                 // the Change List of the Position has dropped entries since the last run, so changes may be missing
 	Back    string               // description of an older version of the Change List that the Source offers again; "" if it does not
@@ -33,7 +32,6 @@ type Changes struct {
 	Rest    error                // error that says how many Change Lists are left to the next run
 	End     time.Time            // time of the latest change
 	undated time.Time            // latest possible time of the changes without a known time
-	loose   time.Time            // start of the oldest list with such a change; zero if there is none
 	known   found                // the lists reach back to the Position
 	First   string               // URI of the oldest list that was read
 	Jumbled bool                 // the lists are in the order of their index, which is not the order of their times
@@ -67,7 +65,6 @@ type changeList struct {
 	in      *Package                  // the package that contains this list as its manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
-	again   bool                      // the document begins with the entries of Reader.position
 	over    *spool.Keys               // resources of the entries that an earlier run read, if resumed is set
 	known   found                     // the lists reach back to the Position
 	open    bool                      // the list is open although its index calls it closed, so this may be an outdated copy
@@ -163,7 +160,6 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
-	ch.again = ch.again || l.again
 	if ch.Back == "" {
 		ch.Back = l.wentBack(cur)
 	}
@@ -206,8 +202,6 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 		}
 		if c.setUntil(l.served, r.Now()); !c.Timed() {
 			ch.undated = evidence.Later(ch.undated, c.Until)
-			begins := cmp.Or(l.from.Time(), anyTime)
-			ch.loose = earliest(cmp.Or(ch.loose, begins), begins)
 		}
 		if n++; n == 1 || l.backward || l.mixed && c.Changed.Before(l.first) {
 			l.first = c.Changed
@@ -271,7 +265,6 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 		if !l.resume(cur, sum) {
 			return false, nil
 		}
-		l.recognise(r.position, sum)
 		c, ok := l.entry(&e)
 		known := l.resumed && l.total < cur.Applied
 		if ok {
@@ -298,7 +291,6 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 			return false, err
 		}
 	}
-	l.recognise(r.position, sum)
 	goes := l.resume(cur, sum) && (!l.resumed || l.total >= cur.Applied)
 	l.prefix = hexSum(sum)
 	return goes, nil
@@ -353,13 +345,6 @@ func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	}
 	l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 	return hexSum(sum) == cur.Prefix
-}
-
-// recognise notes whether the entries read so far are those that an earlier run read.
-func (l *changeList) recognise(read Position, sum hash.Hash) {
-	if l.total == read.Applied && l.holds(read) {
-		l.again = hexSum(sum) == read.Prefix
-	}
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
@@ -419,7 +404,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	}
 	ch.End, ch.Served, ch.Early = evidence.Later(ch.End, other.End), evidence.Later(ch.Served, other.Served), ch.Early || other.Early
 	ch.Jumbled, ch.clear = ch.Jumbled || other.Jumbled, evidence.Later(ch.clear, other.clear)
-	ch.undated, ch.loose, ch.again = evidence.Later(ch.undated, other.undated), earliest(cmp.Or(ch.loose, other.loose), other.loose), ch.again || other.again
+	ch.undated = evidence.Later(ch.undated, other.undated)
 	ch.Flaw, ch.Rest, ch.stand = other.Flaw, other.Rest, other.stand
 	ch.newest, ch.index, ch.asked = other.newest, other.index, other.asked
 	return "", nil
@@ -435,15 +420,6 @@ func (ch *Changes) Span() evidence.Span {
 		s.From = evidence.Later(s.From, ch.clear)
 	}
 	return s
-}
-
-// anyTime is the start of a list that may begin at any time. No list begins before it.
-var anyTime = time.Unix(0, 0).UTC()
-
-// Contain reports whether the lists have every change of unknown time that earlier runs, up
-// to Reader.position, have read.
-func (ch *Changes) Contain(read Position) bool {
-	return ch != nil && ch.again && ch.stand == nil && !ch.Jumbled && ch.Span().Since(read.Loose)
 }
 
 // Mark returns the Position c, moved to the end of the last list that was read. It does
@@ -466,12 +442,9 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the Position moves to another list that is open although its index says when it ended
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	if !c.Loose.IsZero() && (!ch.again || ch.Jumbled) { // the lists may lack such changes that earlier runs read
-		c.Loose = anyTime
-	}
 	// Undated is about changes that were read, so it changes only if the Position moves
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
-		c.Undated, c.Loose = evidence.Later(c.Undated, ch.undated), earliest(cmp.Or(c.Loose, ch.loose), ch.loose)
+		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
 	c.At = evidence.Later(c.At, end)
 	if c.Ended = at.ended; ch.stand != nil { // the list was not read to its end
@@ -510,6 +483,5 @@ type Position struct {
 	Changed time.Time // time of the latest change that was read; zero if there is none, or an earlier version of the program stored the Position
 	Ended   time.Time `json:",omitzero"` // end of the period of the list, if it is closed and was read completely; else zero
 	Undated time.Time `json:",omitzero"` // latest possible time of the changes without a time that were read; zero if there are none
-	Loose   time.Time `json:",omitzero"` // start of the oldest list with such changes, if the lists since then led to this Position; else 1970; zero if a Resource List is newer than Undated
 	Left    time.Time // time, by our clock, at which the list was first found open although its index calls it closed; else zero
 }

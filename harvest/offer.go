@@ -65,7 +65,6 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	o.reader.position = o.Position
 	ch, err := c.changesAfter(ctx, o.Position)
 	if err != nil {
 		return nil, Outcome{}, err
@@ -216,7 +215,6 @@ func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (
 	}
 	// load must read up to the latest change that an earlier run applied: otherwise the caller
 	// could get only changes that are older than its state
-	o.reader.position = o.Position
 	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now()))
 	if ch != nil {
 		o.Heard = ch

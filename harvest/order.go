@@ -359,10 +359,9 @@ func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
-// setUntil also bounds the time by that of sending, because a list may end in the future.
 func (c *ChangeEntry) setUntil(served, now time.Time) {
 	if !c.Timed() {
-		c.Until = earliest(cmp.Or(c.To, served, now), served)
+		c.Until = cmp.Or(c.To, served, now)
 	}
 }
 

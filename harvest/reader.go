@@ -28,7 +28,6 @@ type Reader struct {
 	aside      *spool.Log[string]                           // texts of Remainders in a temporary file; nil before the first one
 	rivals     *spool.Log[Resource]                         // second descriptions of resources about which documents contradict each other; nil before the first one
 	spools     []io.Closer                                  // all temporary files of this reader
-	position   Position                                     // up to which earlier runs read the changes; lists that contain these are recognised
 	until      time.Time                                    // moment of Offer.AsOf; later changes and lists are ignored; zero for no limit
 	inMemory   int                                          // maximum number of changes in memory; 0 for the constant inMemory
 }
