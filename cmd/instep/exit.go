@@ -97,7 +97,7 @@ func tooManyGone(err error) (hint string, ok bool) {
 }
 
 func takeOverHint(baseURL string) string {
-	return fmt.Sprintf("if the state is elsewhere: --state DIR; if the state is lost, or this directory is a copy: publish --adopt --base-url %s takes over what is published, and --move-to URL then moves it", shellLine(baseURL))
+	return fmt.Sprintf("if the state is elsewhere: --state DIR; if it is lost, or this is a copy: this command with --adopt --base-url %s takes over the documents; then --move-to URL moves them", shellLine(baseURL))
 }
 
 type cause struct {
@@ -188,8 +188,12 @@ func unreachableDatabase(err error) (hint string, ok bool) {
 
 // temporary also recognises that a server blocks this program (403, 429), since a block may end.
 func temporary(err error) (hint string, ok bool) {
+	cause := err
+	if de, ok := errors.AsType[*discover.Error](err); ok && len(de.Tried) > 0 {
+		cause = cmp.Or(failedRequest(de), err)
+	}
 	var fe *fetch.Error
-	if !errors.As(err, &fe) {
+	if !errors.As(cause, &fe) {
 		return "", false
 	}
 	if fe.Kind == fetch.Temporary && fe.Status == 0 && fe.Hint == "" {

@@ -130,3 +130,25 @@ func TestLintWithAPrivateAuthorityAndAToken(t *testing.T) {
 		}
 	}
 }
+
+// TestDeniedStartHasOneExitCode: sync and lint agree about a start that the server refuses, although
+// nothing is at the well-known address either.
+func TestDeniedStartHasOneExitCode(t *testing.T) {
+	for status, want := range map[int]int{http.StatusUnauthorized: exitFailed, http.StatusForbidden: exitTemporary} {
+		for _, path := range []string{"/", "/list.xml"} {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != path {
+					http.NotFound(w, r)
+					return
+				}
+				w.WriteHeader(status)
+			}))
+			for _, args := range [][]string{{"sync", srv.URL + path, filepath.Join(t.TempDir(), "mirror")}, {"lint", srv.URL + path}} {
+				if got := attempt(t, args...); got.code != want {
+					t.Errorf("%s of %s with %d: exit code %d, want %d", args[0], path, status, got.code, want)
+				}
+			}
+			srv.Close()
+		}
+	}
+}

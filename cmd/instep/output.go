@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,7 +17,7 @@ const schemaVersion = 1
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
-	logins                       *strings.Replacer // hides passwords in warnings and errors; nil if there are none
+	secrets                      atomic.Pointer[strings.Replacer] // hides the passwords in arguments and stored settings wherever text is written; nil if there are none
 
 	mu      sync.Mutex  // guards the writers and the following fields, since several goroutines report
 	bar     *statusLine // the status line at the bottom of the terminal; nil if there is none
@@ -124,7 +125,11 @@ func (o *output) write(v any) {
 	if err := enc.Encode(v); err != nil {
 		panic(err) // never happens, since records contain only strings, numbers and booleans
 	}
-	o.pending.Write(escapeSteering(o.text.Bytes()))
+	text := o.text.Bytes()
+	if o.secrets.Load() != nil {
+		text = []byte(o.redact(string(text)))
+	}
+	o.pending.Write(escapeSteering(text))
 	switch {
 	case o.pending.Len() >= pendingBytes:
 		o.writePending()
@@ -196,7 +201,7 @@ func (o *output) line(format string, args ...any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
+	o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(o.redact(fmt.Sprintf(format+"\n", args...)))))
 }
 
 // put writes lines above the status line of a terminal. The caller holds the lock mu.
@@ -215,12 +220,12 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
-// redact hides the passwords that were given on the command line.
+// redact hides the passwords in arguments and stored settings.
 func (o *output) redact(text string) string {
-	if o.logins == nil {
-		return text
+	if secrets := o.secrets.Load(); secrets != nil {
+		return secrets.Replace(text)
 	}
-	return o.logins.Replace(text)
+	return text
 }
 
 func (o *output) warn(r warningRecord) {
@@ -305,5 +310,5 @@ func (o *output) remember(text, hint string) (before sentence) {
 func (o *output) message(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.put(o.stderr, o.colour.stderr, []byte(printable(text)+"\n"))
+	o.put(o.stderr, o.colour.stderr, []byte(printable(o.redact(text))+"\n"))
 }

@@ -71,6 +71,15 @@ func sourceSentence(err error) (sentence, bool) {
 
 // requestSentence recognises that the search for a Source failed because of a failed request.
 func requestSentence(de *discover.Error) (sentence, bool) {
+	if err := failedRequest(de); err != nil {
+		return fetchSentence(err)
+	}
+	return sentence{}, false
+}
+
+// failedRequest returns the error of the request because of which no Source was found; nil if
+// there is none.
+func failedRequest(de *discover.Error) error {
 	culprits := []discover.Attempt{de.Tried[len(de.Tried)-1]}
 	if i := slices.IndexFunc(de.Tried, func(a discover.Attempt) bool { return a.Way == discover.WayDocument }); i >= 0 {
 		culprits = append(culprits, de.Tried[i])
@@ -80,11 +89,11 @@ func requestSentence(de *discover.Error) (sentence, bool) {
 		if !ok || fe.Kind == fetch.NotFound || a.Way == discover.WayRobots && fe.Kind == fetch.Denied {
 			continue
 		}
-		if told, ok := fetchSentence(a.Err); ok {
-			return told, true
+		if _, ok := fetchSentence(a.Err); ok {
+			return a.Err
 		}
 	}
-	return sentence{}, false
+	return nil
 }
 
 func foreignAttempt(de *discover.Error) (a discover.Attempt, foreign *discover.ForeignError) {

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// redactor returns a Replacer that hides the logins in arguments of the command line, so that no
-// message repeats a password.
+// redactor returns a Replacer that hides the logins in arguments, and the passwords in their
+// queries, so that no message repeats a password. It returns nil if there are none.
 func redactor(args []string) *strings.Replacer {
 	var pairs []string
 	for _, arg := range args {
+		for _, param := range secretParam.FindAllString(arg, -1) {
+			name, _, _ := strings.Cut(param, "=")
+			pairs = append(pairs, param, name+"=…")
+		}
 		login := loginIn(arg)
 		_, password, _ := strings.Cut(login, ":")
 		for _, secret := range []string{login, password} {
@@ -21,7 +27,20 @@ func redactor(args []string) *strings.Replacer {
 			}
 		}
 	}
+	if pairs == nil {
+		return nil
+	}
 	return strings.NewReplacer(pairs...)
+}
+
+// secretParam matches a parameter of a query that is named like a password.
+var secretParam = regexp.MustCompile(`(?i)[?&;](?:password|passwd|pwd|pass|(?:[a-z]+[_-])?token|api[_-]?key|(?:[a-z]+[_-])?secret|sig|signature)=[^&#\s"]+`)
+
+// hideSecretsIn also hides the passwords in further arguments: the settings stored with a mirror,
+// and the flags of earlier runs.
+func (a *app) hideSecretsIn(args ...string) {
+	a.secretive = append(a.secretive, args...)
+	a.out.secrets.Store(redactor(slices.Concat(a.args, a.secretive)))
 }
 
 // login matches a URL without a scheme: NAME:PASSWORD@HOST, or TOKEN@HOST if the token is too long
@@ -43,4 +62,17 @@ func loginIn(arg string) string {
 		rest, _, _ = strings.Cut(rest, "/")
 	}
 	return rest[:max(0, strings.LastIndexByte(rest, '@'))]
+}
+
+// redacting hides passwords in what a template writes, value by value.
+type redacting struct {
+	w   io.Writer
+	out *output
+}
+
+func (r redacting) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(r.w, r.out.redact(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

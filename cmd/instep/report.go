@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +53,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	if f.out != "" && f.format != "html" {
 		return usagef("--out requires --format html")
 	}
-	all, err := listRuns(dir, f.state)
+	all, err := a.listRuns(dir, f.state)
 	if err != nil {
 		return err
 	}
@@ -87,6 +89,7 @@ func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRec
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	kept, _, err := m.Settings(ctx)
+	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
 	return settingRows(kept), err
 }
 
@@ -193,7 +196,7 @@ func countsLine(counts map[string]int64) string {
 }
 
 func (a *app) reportPage(ctx context.Context, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, name string) error {
-	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
+	page := func(w io.Writer) error { return writeRunsPage(redacting{w, a.out}, dir, kept, all, details, a.now()) }
 	if name == "" {
 		return page(a.stdout)
 	}

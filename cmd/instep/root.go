@@ -23,6 +23,7 @@ var version = "0.1.0-dev"
 // app holds the state that all commands share.
 type app struct {
 	args           []string // the command line
+	secretive      []string // further arguments whose passwords are hidden
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
@@ -62,7 +63,8 @@ Completion of commands, flags and values, for this shell and for all new ones:
 
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
-	a.out = &output{stdout: stdout, stderr: stderr, logins: redactor(args)}
+	a.out = &output{stdout: stdout, stderr: stderr}
+	a.out.secrets.Store(redactor(args))
 	a.out.colour.stdout, a.out.colour.stderr = hasColour(stdout), hasColour(stderr)
 	defer a.out.flush()
 	root := a.rootCommand()
@@ -91,9 +93,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // keepsWork reports whether an interrupted command continues when it is given again.
 func keepsWork(cmd *cobra.Command) bool {
+	dryRun, _ := cmd.Flags().GetBool("dry-run") // false for a command without this flag
 	switch cmd.Name() {
 	case "publish", "record", "sync", "restore", "undo":
-		return true
+		return !dryRun
 	}
 	return cmd.Flags().Changed("repair")
 }

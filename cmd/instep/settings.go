@@ -59,6 +59,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	if kept.Values == nil {
 		kept.Values = map[string][]string{}
 	}
+	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
 	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
 	s.remember, _ = cmd.Flags().GetBool("remember") // the command audit does not have this flag
 	if u, err := fetch.Parse(source); err == nil {

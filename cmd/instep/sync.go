@@ -313,7 +313,7 @@ func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 	}
 	for _, w := range t.Withheld {
 		all = append(all, warningRecord{
-			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approvalCommand(w.Hash)),
+			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approvalCommand(w.Hash), s.f.dryRun),
 			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}

@@ -26,8 +26,11 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-func withheldHint(w *runs.Withheld, approve string) string {
-	hint := fmt.Sprintf("sync -n lists the deletions; to approve them: %s, then sync again", approve)
+func withheldHint(w *runs.Withheld, approve string, listed bool) string {
+	hint := fmt.Sprintf("to approve them: %s, then sync again", approve)
+	if !listed {
+		hint = "sync -n lists the deletions; " + hint
+	}
 	if w.Guard.Doubted > 0 {
 		hint += "; --max-delete does not release these deletions, but a newer list may"
 	}

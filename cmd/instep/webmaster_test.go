@@ -148,6 +148,7 @@ func TestWebServers(t *testing.T) {
 			base := server.start(t, pageBlocks(t, server.language)[0], dir)
 			mustDo(t, "publish", collection, "--base-url", base+"/", "--dump", "--state", filepath.Join(dir, "state"))
 			checkHeaders(t, base)
+			checkHome(t, base, filepath.Join(collection, "index.html"))
 			robots := attempt(t, "publish", collection, "--base-url", base+"/", "--state", filepath.Join(dir, "state"), "--show", "robots").stdout
 			writeFiles(t, collection, map[string]string{"robots.txt": robots})
 			for _, uri := range []string{"/.well-known/resourcesync", "/resourcesync/lists/1/resourcelist.xml", "/sitemap.xml", "/robots.txt"} {
@@ -190,6 +191,35 @@ func checkHeaders(t *testing.T, base string) {
 		case want.linked && !linked:
 			t.Errorf("%s: got %v, want a Link", path, h)
 		}
+	}
+}
+
+// checkHome looks at the root of a site: it leads to the page about the Source as long as the site
+// has no page of its own.
+func checkHome(t *testing.T, base, index string) {
+	t.Helper()
+	about := func() bool {
+		resp, err := http.Get(base + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("/: got %d", resp.StatusCode)
+		}
+		return resp.Request.URL.Path == "/resourcesync/about.html"
+	}
+	if !about() {
+		t.Error("/ does not lead to about.html")
+	}
+	if err := os.WriteFile(index, []byte("<!doctype html><title>Museum</title>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if about() {
+		t.Error("/ leads to about.html instead of index.html")
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -182,7 +182,6 @@ type step struct {
 	member
 	mark string
 	seq  int64
-	lost bool // whether the state is outdated, and the bytes of the present state are gone
 }
 
 // changes returns a listing of the changes in the log after the position start. If the
@@ -243,8 +242,7 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	for i := range batch {
 		one := &batch[i]
 		e, err := r.change(ctx, one, func(uri string) string { return copies[uri] })
-		// If the present state cannot be recorded, the published state has to stay.
-		if one.lost || one.outdated && one.seq <= r.doubtful {
+		if one.outdated && one.seq <= r.doubtful {
 			continue
 		}
 		if one.outdated && one.Member && r.Keep != nil {
@@ -271,7 +269,7 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 		if again := r.setOutdated(ctx, now); again != nil {
 			return e, again
 		}
-		if one.outdated, one.lost = now[0].outdated, now[0].lost; one.outdated {
+		if one.outdated = now[0].outdated; one.outdated {
 			e, err = r.entry(ctx, &one.member, copyOf)
 		}
 	}
@@ -303,10 +301,6 @@ func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 				b.outdated = h.Member
 			case b.Member:
 				b.outdated = !h.Stored || h.Path != b.Path || h.Stamp != b.Stamp || h.Length != b.Length
-				if b.outdated && h.Stored {
-					_, err := r.m.Untouched(ctx, h)
-					b.lost = err != nil
-				}
 			}
 		}
 	}

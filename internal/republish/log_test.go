@@ -576,6 +576,27 @@ func TestBytesOfAnEarlierStateThatAreGone(t *testing.T) {
 			r.sync("a=333")
 			r.damage("a", "", false)
 		}, fails: 1, whole: true},
+		{name: "the last of two states is damaged", do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a=333")
+			r.damage("a", "bad", false)
+		}, fails: 1, whole: true},
+		{name: "the last of three states, after a deletion", do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a")
+			r.sync("a=333")
+			r.damage("a", "bad", false)
+		}, fails: 1, whole: true},
+		{name: "the last of two states is damaged without a trace, for dumps", keep: true, do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a=333")
+			r.damage("a", "bad", true)
+		}, fails: 1, whole: true},
+		{name: "the last of two states is touched", do: func(r *ring) {
+			r.sync("a=22")
+			r.sync("a=333")
+			r.damage("a", "333", false)
+		}, want: []string{"updated a 2", "updated a 3"}},
 		{name: "the last of two states for dumps", keep: true, do: func(r *ring) {
 			r.sync("a=22")
 			r.sync("a=333")

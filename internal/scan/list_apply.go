@@ -167,6 +167,11 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	for i := range looks {
 		x := &looks[i]
 		a.r.Hashed += x.read
+		if x.err == nil {
+			if err := a.examineLast(x); err != nil {
+				return err
+			}
+		}
 		if x.err != nil {
 			later, err := a.hasLaterState(x, &known[i])
 			if err != nil {
@@ -206,6 +211,25 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 		return err
 	}
 	return a.l.recordUnchanged(a.ctx, a.r, o)
+}
+
+// examineLast sets x.err if a later state of the resource is the last one in the listing, and
+// its file does not have the bytes.
+func (a *listApplier) examineLast(x *examined) error {
+	if !a.l.Changes {
+		return nil
+	}
+	at, ok, err := a.p.latest.Get(x.URI)
+	if err != nil || !ok {
+		return err
+	}
+	last, err := a.p.listed.At(at)
+	if err == nil && last.Number > x.Number && last.Path != "" {
+		buffer := buffers.Get().(*[]byte)
+		defer buffers.Put(buffer)
+		x.err = a.l.examine(a.ctx, &last, nil, *buffer).err
+	}
+	return err
 }
 
 // hasLaterState reports whether a later state of the resource follows in the listing.

@@ -30,11 +30,11 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{At: at, Excluded: map[Reason]int64{}, Follows: l.Changes, work: spool.NewLog[item](l.Spool),
-		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool), followed: spool.NewIndex(l.Spool, 0)}
-	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory), latest: spool.NewIndex(l.Spool, 0),
+		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool), latest: spool.NewIndex(l.Spool, 0), followed: spool.NewIndex(l.Spool, 0)}
+	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory),
 		omitted: spool.NewTable(l.Spool, batchSize, func(o omission) string { return o.URI })}
 	err = b.run(since)
-	if err = errors.Join(err, b.seen.Close(), b.latest.Close(), b.omitted.Close()); err != nil {
+	if err = errors.Join(err, b.seen.Close(), b.omitted.Close()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -49,7 +49,6 @@ type listPlanner struct {
 	batch []Listed
 	lost  error // the error of the first part of the listing that could not be read
 
-	latest    *spool.Index           // in a listing of changes: for each URI, the index in Plan.listed of its last planned change
 	omitted   *spool.Table[omission] // in a listing of changes: the resources whose last listed state must not be published
 	mentioned int64                  // number of members that a listing of changes mentions
 }
@@ -218,7 +217,7 @@ func (b *listPlanner) flush() error {
 // returns whether the resource was a member before the first of them. It also records
 // that another change of the resource follows the planned ones.
 func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
-	at, ok, err := b.latest.Get(uri)
+	at, ok, err := b.p.latest.Get(uri)
 	if err != nil || !ok {
 		return known.Member, err
 	}
@@ -233,7 +232,7 @@ func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 	if err != nil || !b.l.Changes {
 		return err
 	}
-	_, again, err := b.latest.Get(w.URI)
+	_, again, err := b.p.latest.Get(w.URI)
 	switch {
 	case err != nil || !w.Was:
 	case w.Gone:
@@ -244,7 +243,7 @@ func (b *listPlanner) addWork(known *catalog.Resource, w listWork) error {
 	if w.Was && !again {
 		b.mentioned++
 	}
-	return errors.Join(err, b.latest.Set(w.URI, at))
+	return errors.Join(err, b.p.latest.Set(w.URI, at))
 }
 
 func (b *listPlanner) addDeletion(known *catalog.Resource, e *Listed, was bool) error {

@@ -55,6 +55,7 @@ type Plan struct {
 	mounts   []string                  // the mount points that were found in the directory tree
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
 	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
+	latest   *spool.Index              // in a listing of changes, by URI: the index in Plan.listed of the last planned change
 	followed *spool.Index              // in a listing of changes, by URI: the number of the last planned change (in the field Offset) that a later entry of the listing follows
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
@@ -74,7 +75,7 @@ type item struct {
 func (p *Plan) Close() error {
 	err := errors.Join(p.work.Close(), p.vanished.Close())
 	if p.listed != nil {
-		err = errors.Join(err, p.listed.Close(), p.followed.Close())
+		err = errors.Join(err, p.listed.Close(), p.latest.Close(), p.followed.Close())
 	}
 	if p.pieces != nil {
 		err = errors.Join(err, p.pieces.Close())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -180,8 +181,11 @@ func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) erro
 	})
 }
 
-// reportBlocked is for a site that cannot be checked now, but perhaps can be later.
+// reportBlocked is for a site that cannot be checked now, but perhaps can be later, unless it asks
+// for a login.
 func (l *Linter) reportBlocked(ctx context.Context, uri string, err error) error {
-	l.Blocked = true
+	fe, failed := errors.AsType[*fetch.Error](err)
+	asksForLogin := failed && (fe.Status == http.StatusUnauthorized || fe.Status == http.StatusProxyAuthRequired)
+	l.Blocked = l.Blocked || !asksForLogin
 	return l.fail(ctx, uri, err)
 }
