@@ -22,7 +22,7 @@ type planner struct {
 	known   known
 	view    *view     // for a baseline: state of the set at the Source; else nil
 	served  time.Time // for an incremental plan: time at which the Source sent its changes, by its own clock; zero if unknown
-	doubted bool      // set if the times of changes contradict each other or the mirror's state
+	doubted bool      // set if changes contradict each other or the mirror's state
 	stays   bool      // set if the cursor must not move, for example because the existence of a resource is disputed
 	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash

@@ -157,3 +157,37 @@ func TestPromiseRollbackAfterAnUpdateOfUnknownTimeLeftOut(t *testing.T) {
 	m.mustSucceed()
 	m.wantFiles(paths...)
 }
+
+// Several versions of a resource are listed without a time, in a list that is in no order. The last
+// entry describes what the mirror has; each of the others may be the present version.
+func TestPromiseSeveralVersionsWithoutATime(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the second is the present one: %t", second), func(t *testing.T) {
+			s, paths, m := inStep(t, 4)
+			loose := func() string { return s.rawEntry("/r/1", `change="updated"`, "") }
+			timed := func(n int, path string) string {
+				return s.rawEntry(path, fmt.Sprintf(`change="updated" datetime=%q`, at(n)), "")
+			}
+			last := loose()
+			s.put("/r/1", []byte("first"))
+			first := loose()
+			s.put("/r/1", []byte("the second"))
+			middle := loose()
+			if !second {
+				s.put("/r/1", []byte("first"))
+			}
+			s.setClock(10)
+			s.rawChanges(0, timed(7, "/r/2"), first, timed(5, "/r/3"), middle, timed(6, "/r/2"), last)
+			if second { // a request for the URI finds out
+				m.mustSucceed()
+				m.wantFiles(paths...)
+				return
+			}
+			if rep := m.mustTell(); rep.Skipped[destination.SkipDisputed] != 1 {
+				t.Errorf("got %v", rep.Skipped)
+			}
+			s.list(11, paths...)
+			m.recovers(paths...)
+		})
+	}
+}

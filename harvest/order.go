@@ -162,8 +162,13 @@ type claim struct {
 	Rival   *spool.Place // position in Reader.rivals of the latest entry that is not a deletion; nil if there is none
 	At      time.Time    // ChangeEntry.From of the entry in Rival
 	Several bool         // the resource has several entries that are not deletions
-	Stray   *spool.Place // position in Reader.rivals of the last entry of unknown time that is not a deletion; nil if there is none
-	Until   time.Time    // ChangeEntry.To of the entry in Stray
+	Strays  []stray      // the last entry of unknown time that is not a deletion, and the last one before it with other bytes
+}
+
+// stray is an entry of unknown time.
+type stray struct {
+	Place spool.Place // position in Reader.rivals
+	Until time.Time   // ChangeEntry.To of the entry
 }
 
 func (c *claim) key() string { return c.URI }
@@ -226,9 +231,22 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 		c.Rival, c.At = &at, e.From
 	}
 	if !e.Timed() {
-		c.Stray, c.Until = &at, e.To
+		return c.addStray(stray{at, e.To}, &e.Resource, rivals)
 	}
 	return nil
+}
+
+func (c *claim) addStray(s stray, w *Resource, rivals *spool.Log[Resource]) error {
+	if len(c.Strays) == 0 {
+		c.Strays = []stray{s}
+		return nil
+	}
+	last, err := rivals.At(c.Strays[0].Place)
+	if err == nil && w.Beside(last.Length, last.Digests) != evidence.Same {
+		c.Strays = []stray{s, c.Strays[0]}
+	}
+	c.Strays[0] = s
+	return err
 }
 
 // markTorn marks an entry as contradictory (Torn) if the last entry of its resource in
@@ -264,18 +282,29 @@ func (l *changeList) markTorn(s *storedChange, rivals *spool.Log[Resource]) erro
 // nothing shows which is later.
 func (l *changeList) markVersions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
-	other, least, until := c.Rival, c.At, e.To
-	if e.Timed() {
-		other, least, until = c.Stray, e.From, c.Until
-	}
-	if !l.mixed || !c.Several || other == nil || !until.IsZero() && until.Before(least) {
+	if !l.mixed || !c.Several {
 		return nil
 	}
-	rival, err := rivals.At(*other)
-	if err == nil && rival.Beside(e.Length, e.Digests) != evidence.Same {
-		e.Torn, s.Rival = true, other
+	var others []spool.Place
+	if !e.Timed() && (e.To.IsZero() || !e.To.Before(c.At)) {
+		others = append(others, *c.Rival)
 	}
-	return err
+	for _, other := range c.Strays {
+		if !e.Timed() || other.Until.IsZero() || !other.Until.Before(e.From) {
+			others = append(others, other.Place)
+		}
+	}
+	for _, at := range others {
+		rival, err := rivals.At(at)
+		if err != nil {
+			return err
+		}
+		if rival.Beside(e.Length, e.Digests) != evidence.Same {
+			e.Torn, s.Rival = true, &at
+			return nil
+		}
+	}
+	return nil
 }
 
 // bounded yields the changes. If the list is in order, it limits each unknown time by

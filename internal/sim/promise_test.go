@@ -93,6 +93,7 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 		{seed: 43000851, plain: true}, {seed: 43001193, plain: true}, {seed: 46002776, steps: "0,2", plain: true}, {seed: 46001044, steps: "0,1"},
 		{seed: 26111316, steps: "0,1"}, {seed: 26151626, plain: true}, {seed: 26170488, steps: "0,1,2,3", plain: true},
 		{seed: 27016237, steps: "0,1", plain: true}, {seed: 27015029, steps: "0,2,3", plain: true}, {seed: 27018421, plain: true},
+		{seed: 26300380, steps: "0,1,2,3"},
 	} {
 		tryOne(t, all, of)
 	}
