@@ -119,8 +119,8 @@ func isXMLChar(r rune) bool {
 }
 
 const (
-	nameByte  = 1 << iota // may be part of a name
-	nameStart             // may begin a name
+	nameByte  = 1 << iota // the character may be part of a name
+	nameStart             // the character may begin a name
 )
 
 // nameClass has the ASCII characters that an XML name may contain or begin with (XML

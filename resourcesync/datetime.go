@@ -216,9 +216,9 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-// scanDatetime parses a W3C Datetime. If s is not a W3C Datetime, why says what was
-// expected. If lenient is true, a space may replace the "T", and a missing offset means
-// UTC.
+// scanDatetime parses a W3C Datetime. For any other text it returns a message that says
+// what was expected. If lenient is true, a space may replace the "T", and a missing offset
+// means UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {

@@ -79,7 +79,7 @@ func (d *Decoder) convertEntry(start *element) {
 	if d.header.Dialect == DialectDLib {
 		d.patchBitstream(start)
 	}
-	// Before 1.1 "lastmod" was the time of the change, so deletions had a "lastmod", too.
+	// Before 1.1 the time of a change, even of a deletion, was in "lastmod".
 	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
 		e.Metadata.Datetime = e.LastMod
 		if e.Change == Deleted {
@@ -88,8 +88,8 @@ func (d *Decoder) convertEntry(start *element) {
 	}
 }
 
-// isChange reports whether an entry is a change. It only knows the part of the header
-// that was read so far.
+// isChange reports whether an entry is a change. It uses only the part of the header
+// that was read so far, because elements of the header may come after the entries.
 func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }

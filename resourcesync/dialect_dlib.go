@@ -5,9 +5,9 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine. There
-// rel="up" means rel="index", except in a Capability List. The Decoder assumes
-// rel="index" until the capability of the document is known.
+// draftUp says where a document of D-Lib Magazine has a link with rel="up" in its root.
+// This relation means rel="index" in these documents, except in a Capability List. The
+// Decoder assumes rel="index" until the capability of the document is known.
 type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine

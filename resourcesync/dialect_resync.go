@@ -16,8 +16,8 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild reads a child of the root before the first item. The start tag of the
-// child was read. If the child is an item, it does not read the content.
+// resyncRootChild reads a child of the root whose start tag was read. If the child is an
+// item, which ends the header, it does not read the content.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {

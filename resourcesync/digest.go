@@ -320,7 +320,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 // Write hashes p.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
-		s.Write(p) // a hash.Hash never returns an error
+		s.Write(p) // no error: a write to a hash.Hash never fails
 	}
 	return len(p), nil
 }

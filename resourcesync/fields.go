@@ -310,7 +310,7 @@ func (d *Decoder) foreignAttr(a *attr) Attr {
 		}
 	}
 	if rule != "" {
-		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("the standard does not define attribute %s; kept, but not used", clip(string(a.name)))})
+		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("the standard does not define attribute %s; it is stored, but has no effect", clip(string(a.name)))})
 	}
 	return keptAttr(a)
 }

@@ -223,7 +223,7 @@ func timesOf(e *Entry) (first, last Datetime) {
 func (s *Series) headerOfPart(from, until Datetime) Header {
 	h := s.Header
 	if h.Capability == "" {
-		return h // a plain sitemap has no links
+		return h // no link to the index: a plain sitemap has no links
 	}
 	h.Links = append(slices.Clip(h.Links), Link{Rel: RelIndex, Href: s.URI(0)})
 	if demands[h.Capability][URLSet]&isOfChanges != 0 {

@@ -21,7 +21,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // how the namespaces of ResourceSync and of its drafts begin
+	nsRSBase  = "http://www.openarchives.org/rs" // common prefix of the namespaces of ResourceSync and of its drafts
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -383,7 +383,7 @@ func appendLines(dst, src []byte) []byte {
 // scanReference reads the reference at the start of b. It returns the character and the
 // length of the reference.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const maxLength = 64 // enough for a character reference with many leading zeros
+	const maxLength = 64 // in bytes; long enough even for &#x0000000041;
 	end := bytes.IndexByte(b[:min(len(b), maxLength)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"
