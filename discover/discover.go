@@ -95,7 +95,7 @@ type Notice struct {
 	Line        int                // line of the entry that the notice is about, counted from 1; 0 if the notice is not about an entry
 	Quirk       resourcesync.Quirk // number of the known deviation from the standard; 0 if the deviation has no number
 	Msg         string
-	AllowOrigin string // origin that the user can allow, so that a document is read; empty if there is no such origin
+	AllowOrigin string // origin of a document that was not read; the user can allow this origin; "" for other notices
 }
 
 // Find looks for the Source to which a URI belongs. If no Source was found, or an error
