@@ -158,8 +158,8 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes RDF statements about resources that have no equivalent in an Atom
-// link.
+// triples writes what Atom links cannot express about resources, such as their creators,
+// as RDF statements.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
