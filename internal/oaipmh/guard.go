@@ -72,7 +72,7 @@ func (g *guard) checkRecords(p *Page) error {
 	}
 	g.hash.Reset()
 	for i := range p.Records {
-		_, _ = g.hash.WriteString(p.Records[i].Identifier) // writing to a Hash never fails
+		_, _ = g.hash.WriteString(p.Records[i].Identifier) // no error: a write to a Hash never fails
 		_ = g.hash.WriteByte(0)
 	}
 	if sum := g.hash.Sum64(); sum == g.last {

@@ -65,7 +65,7 @@ type Handler struct {
 // Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // length of a response in bytes from which no more records are added
+	maxPageBody = 2 << 20  // length of a response in bytes; when it is reached, no more records are added
 	maxForm     = 64 << 10 // largest length in bytes of a POST request
 	parallel    = 64       // default for Handler.Parallel; low, because responses are built in memory
 )
@@ -145,8 +145,8 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	return args, true
 }
 
-// isLegalXML reports whether XML allows all characters of the arguments. The response
-// has to repeat the arguments.
+// isLegalXML reports whether XML allows all characters of the arguments. Others cannot
+// be answered, because the response has to repeat the arguments.
 func isLegalXML(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -383,7 +383,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // also possible with a resumption token: all remaining records may have changed since
+	case n == 0: // may happen after a resumption token: all remaining records may have left the selection
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -466,15 +466,15 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // returns an error only for an invalid compression level
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // no error: BestSpeed is a valid level
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
 		if _, err := to.Write(part); err != nil {
-			return // the client has disconnected
+			return // no use in an error: the client has disconnected
 		}
 	}
-	_ = finish() // an error means that the client has disconnected
+	_ = finish() // the error is ignored: the client has disconnected
 }
 
 func escape(b *bytes.Buffer, text string) {
@@ -482,5 +482,5 @@ func escape(b *bytes.Buffer, text string) {
 		b.WriteString(text)
 		return
 	}
-	_ = xml.EscapeText(b, []byte(text)) // writing to a Buffer never fails
+	_ = xml.EscapeText(b, []byte(text)) // no error: a write to a Buffer never fails
 }

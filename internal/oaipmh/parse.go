@@ -41,7 +41,7 @@ type Page struct {
 	identity      *Identity
 	formats       []Format
 	err           *Error
-	hasVerb       bool // whether the response has the element that is named like the verb
+	hasVerb       bool // whether the response has the element with the name of the verb
 }
 
 // BadRecord is a record that cannot be used.
@@ -56,7 +56,7 @@ type BadRecord struct {
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in the response at which the decoder d began
+	base int64 // offset in the response of the first byte that the decoder d reads
 	page *Page
 	verb Verb
 	dirt dirt
@@ -318,7 +318,7 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// listChild reads a child of the element that is named like the verb.
+// listChild reads a child of the element that contains the list, such as ListRecords.
 func (p *parser) listChild(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
