@@ -22,7 +22,7 @@ type leads struct {
 	none  string // error message if the page or robots.txt contains no links
 	refs  []ref
 	want  resourcesync.Capability // capability that the linked documents should have
-	quirk resourcesync.Quirk      // quirk to report if a linked document has another capability than want
+	quirk resourcesync.Quirk      // quirk to report if a linked document does not have the capability in the field want
 }
 
 type ref struct {

@@ -128,7 +128,7 @@ func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
 	// The Capability List may be readable again in the next search. Until then the list
-	// becomes a set only if the user gave its URI.
+	// becomes a set only if the user gave the URI of the list.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}

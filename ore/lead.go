@@ -86,8 +86,8 @@ func (l *lead) size() int64 {
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// leadsOfLink returns no lead if the relation of a link has nothing to do with maps.
-// The URI of the link must be absolute.
+// leadsOfLink returns the lead in a link, or none if the relation of the link has nothing
+// to do with maps. The URI of the link must be absolute.
 func leadsOfLink(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {

@@ -16,7 +16,7 @@ type rdfReader struct {
 	depth int
 }
 
-// scope resolves relative references in an XML element.
+// scope has the base URL of the relative references in an XML element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {

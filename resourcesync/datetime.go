@@ -14,7 +14,7 @@ import (
 // A Datetime without seconds means a whole interval: "2024-05" is all of May 2024 in UTC.
 // With seconds it means a single moment. Fractions of a second have up to 18 digits.
 type Datetime struct {
-	sec  int64 // the first second of the time, counted from the start of 1970 in UTC
+	sec  int64 // start of the time, in whole seconds since the start of 1970 in UTC
 	frac int64 // the fraction of the second, in units of 1e-18 seconds
 	off  int16 // the offset from UTC in minutes, as it was written; offPlusZero and offMinusZero are special values
 	prec uint8 // the precision, from precYear to precSecond; for a time with a fraction, precSecond plus the number of digits

@@ -71,7 +71,7 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // dropped, because the next call of src.Read returns its cause
+		err = nil // not reported yet: the next call of src.Read returns the cause
 	}
 	w.full += n
 	w.check(err)

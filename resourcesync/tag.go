@@ -71,7 +71,7 @@ func (s *scanner) startTag() error {
 }
 
 // scanTag reads the tag at the start of b and returns its length, or 0 if b ends inside
-// the tag. If the tag is malformed, why describes the mistake and n is its position.
+// the tag. For a malformed tag it returns the position of the mistake, and a message.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
 	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
@@ -336,8 +336,8 @@ var (
 )
 
 // appendUnescaped appends a text or an attribute value to dst. It replaces references
-// and normalises line ends (XML 1.0 §2.11, §3.3.3). If src is malformed, why describes
-// the mistake, and at is the index of the mistake in src.
+// and normalises line ends (XML 1.0 §2.11, §3.3.3). For a malformed src it returns the
+// index of the mistake in src, and a message.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]

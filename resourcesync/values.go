@@ -142,7 +142,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // a tab or line feed, written as a character reference: XML reads a literal one as a space
+	if bytes.ContainsAny(b, xmlSpace) { // tabs or line feeds in character references; XML reads literal ones as spaces
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)

@@ -174,7 +174,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// page is like ask, but does not call Observe.
+// page requests a URL and parses the response. Unlike ask it does not call Observe.
 func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)

@@ -28,7 +28,7 @@ func (e *LoopError) Error() string {
 type guard struct {
 	pages, empty int
 	kept         string
-	replaceAt    int // number of the response whose resumption token replaces the stored one
+	replaceAt    int // number of the response at which the stored resumption token is replaced by a new one
 	last         uint64
 	repeated     int
 	hash         maphash.Hash

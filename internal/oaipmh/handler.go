@@ -32,24 +32,24 @@ type Repository interface {
 	Formats(ctx context.Context, identifier string) ([]Format, error)
 	// Sets returns the sets of the repository, if it has any.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection, from the record after the given place in
-	// the list; "" is the place before the first record. A record has the same place
-	// until it changes. If metadata is false, the records need no Metadata.
+	// List yields the records of a selection that come after a position in the list. The
+	// position "" is the beginning of the list. A record keeps its position until it
+	// changes. If metadata is false, the records need no Metadata.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list. Place is the place of the record, after which List can
-// continue.
+// Item is a record in a list. Place is the position of the record in the list; List can
+// continue after this position.
 type Item struct {
 	Record
 	Place string
 }
 
 // Handler answers OAI-PMH 2.0 requests. Repository, BaseURL and Now are required.
-// Resumption tokens never expire, because a token contains the selection and the place
-// of the last record.
+// Resumption tokens never expire, because a token contains the selection and the
+// position of the last record.
 type Handler struct {
 	Repository Repository
 	BaseURL    string // URL at which harvesters reach the Handler
@@ -278,7 +278,7 @@ type token struct {
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // place of the last record in the response
+	After  string `json:"a"` // position (Item.Place) of the last record in the response
 	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
@@ -471,7 +471,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
 		if _, err := to.Write(part); err != nil {
-			return // no use in an error: the client has disconnected
+			return // the error is ignored: the client has disconnected
 		}
 	}
 	_ = finish() // the error is ignored: the client has disconnected

@@ -41,7 +41,7 @@ type Page struct {
 	identity      *Identity
 	formats       []Format
 	err           *Error
-	hasVerb       bool // whether the response has the element with the name of the verb
+	hasVerb       bool // whether the response has the element with the name of the verb, such as ListRecords
 }
 
 // BadRecord is a record that cannot be used.
