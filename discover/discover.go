@@ -32,7 +32,7 @@ type Source struct {
 	Given       string   // the URI given to Find
 	Description string   // URI of the Source Description, or of the Capability List, page or robots.txt used in its place; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
-	Origins     []string // Origin and, after a redirect from http to https, the http origin
+	Origins     []string // all origins of the Source: Origin and, after a redirect from http to https, the http origin
 	Sets        []Set    // sets of resources; at least one
 	Complete    bool     // whether Sets contains all sets of the Source Description
 	Way         Way      // the way by which the Source was found

@@ -93,7 +93,7 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 // complete. A longer header belongs to an HTML page or an attack.
 const maxHead = 512 << 10
 
-// read reads a document completely. If the response is not a complete document, read
+// read reads the document in a response. If there is no complete document, read
 // returns an error and the bytes that it has read: the caller may find links in them if
 // they are HTML.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
@@ -142,8 +142,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// addNotices skips notes about relative URIs, because resolve reports each relative URI
-// that the search follows.
+// addNotices makes notices of the notes about deviations. It skips relative URIs, because
+// the function resolve reports those that the search follows.
 func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -153,8 +153,8 @@ func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// storeEntry returns an error if the stored entries of all documents take more than
-// maxKept bytes.
+// storeEntry stores an entry. It returns an error if the entries of all documents would
+// take more than maxKept bytes.
 func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.memoryLeft.Add(-kept.size()) < 0 {

@@ -56,8 +56,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML decides by the media type, because HTML in responses of another media type,
-// such as downloads, must not influence the search.
+// isHTML reports whether a response has the media type of HTML. HTML in responses of
+// another media type, such as downloads, must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)

@@ -46,7 +46,7 @@ type trip struct {
 	requests    int
 }
 
-// note counts all notices, but stores at most maxNotices, to limit the memory.
+// note stores a notice, unless maxNotices notices are already stored. It counts all notices.
 func (t *trip) note(n Notice) {
 	if t.s.noticeCount.Add(1) > maxNotices {
 		return

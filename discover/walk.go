@@ -51,8 +51,8 @@ func (s *search) checkOrigin(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// resolveLink returns an error if the search must not read a document at the resolved
-// URI.
+// resolveLink resolves the URI of a link. It returns an error if the search must not read
+// a document at the resolved URI.
 func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, err
 	return u.String(), s.checkOrigin(u)
 }
 
-// leaveOut adds a notice that an entry or link is not followed, with the reason err.
+// leaveOut adds a notice that an entry or link is not followed. The reason is err.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError

@@ -115,8 +115,8 @@ func (s *scan) recognise(head []byte) kind {
 	return kindOther
 }
 
-// rootName returns empty names if the start tag of the root element does not end within
-// head.
+// rootName returns the namespace and the name of the root element. They are empty if the
+// start tag of this element does not end within head.
 func rootName(head []byte) (space, local string) {
 	if firstByte(head) != '<' {
 		return "", ""
@@ -139,7 +139,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores at most maxProblems problems for each rule.
+// tell stores a problem, unless maxProblems problems of its rule are already stored.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {

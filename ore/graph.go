@@ -114,8 +114,8 @@ func (g *graph) termTime(m *Map, subject, term string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+term, nsDC+term))
 }
 
-// datetime returns the zero value for an empty or invalid text. For an invalid text it
-// adds a notice.
+// datetime parses a time in a map. It returns the zero value for an empty or invalid text,
+// and adds a notice about an invalid one.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -149,7 +149,8 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// absolute returns "" for a reference to something else than an http or https URL.
+// absolute resolves a reference in the page. It returns "" if the result is not an http or
+// https URL.
 func (p *pageScan) absolute(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
 	if err != nil || ref == "" || !isHTTP(uri) {

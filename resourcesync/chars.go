@@ -50,8 +50,8 @@ func plainLines(b []byte) int {
 // other than a line feed.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// If all bytes of x are ASCII, no addition carries into the next byte. Otherwise a highest
-	// bit of x is set in any case.
+	// If all bytes of x are ASCII, no addition carries into the next byte. Otherwise a carry
+	// does no harm, because the result contains the highest bits of x.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }

@@ -141,8 +141,8 @@ func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 // value.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
-// unmarshalText accepts the empty text as the zero value. After an error it leaves the
-// value unchanged.
+// unmarshalText parses a text into value. It accepts the empty text as the zero value.
+// After an error it leaves the value unchanged.
 func unmarshalText[T any](value *T, text []byte, parse func(string) (T, error)) error {
 	var parsed T
 	var err error

@@ -72,8 +72,7 @@ func (d *Decoder) remarkDialect(n Note) {
 	d.tolerate(n)
 }
 
-// convertEntry converts the current entry to the form of 1.1. start is the start tag of
-// the entry.
+// convertEntry converts the current entry, with the given start tag, to the form of 1.1.
 func (d *Decoder) convertEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {

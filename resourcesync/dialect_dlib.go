@@ -41,7 +41,7 @@ func (d *Decoder) rootLink() error {
 }
 
 // draftLink converts the relation of a link of the root from the dialect of the
-// document to 1.1. i is the index of the link in the header. Except in Capability
+// document to 1.1. The link has the index i in the header. Except in Capability
 // Lists, D-Lib Magazine writes rel="up" where 1.0 and 1.1 have rel="index".
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]

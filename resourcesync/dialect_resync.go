@@ -1,7 +1,8 @@
 package resourcesync
 
-// This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link before
-// the first item belongs to the document. A link after an item belongs to that item.
+// This file reads documents with the root <resync>, from the appendix of an article in D-Lib
+// Magazine 2013. A link before the first item belongs to the document. A link after an item
+// belongs to that item.
 
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true

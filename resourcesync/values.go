@@ -200,7 +200,7 @@ func (d *Decoder) pri(b []byte) int {
 // §14.1).
 const maxPri = 999_999
 
-// parseNumber refuses a sign, which strconv.ParseInt accepts.
+// parseNumber parses a decimal number without a sign; strconv.ParseInt accepts a sign.
 func parseNumber(b []byte) (int64, error) {
 	if len(b) > 0 && isDigit(b[0]) {
 		return strconv.ParseInt(string(b), 10, 64)
@@ -282,8 +282,8 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path returns a path unchanged, because package pack interprets paths. It sends a note
-// about an invalid path.
+// path reads the path of a package member, and sends a note if it is invalid. It returns
+// the path unchanged, because package pack interprets paths.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path

@@ -158,7 +158,8 @@ func isLegalXML(args url.Values) bool {
 	return true
 }
 
-// verbOf returns an error if arguments are missing, unknown or repeated.
+// verbOf returns the verb of a request. It returns an error if arguments are missing,
+// unknown or repeated.
 func verbOf(args url.Values) (Verb, error) {
 	if n := len(args["verb"]); n != 1 {
 		return "", refuse(BadVerb, "expected one verb, found %d", n)
@@ -417,8 +418,8 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element with child elements. fields are the names and texts of
-// the child elements in turn.
+// writeGroup writes an element with child elements. The parameter fields has the name and
+// then the text of each child element.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -427,8 +428,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element with a text. The parameter attributes has names and
-// values of attributes in turn.
+// WriteElement writes an element with a text. The parameter attributes has the name and
+// then the value of each attribute.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)

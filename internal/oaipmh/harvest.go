@@ -161,7 +161,8 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// halveWindow returns an error that wraps cause if the window cannot become smaller.
+// halveWindow halves the current time window. If the window cannot become smaller, it
+// returns an error that wraps cause.
 func (h *harvester) halveWindow(cause error) error {
 	if h.at.From.IsZero() {
 		h.at.From, h.at.First = h.listStart(), h.s.From.IsZero() // requests have no "from", because earliestDatestamp is often wrong

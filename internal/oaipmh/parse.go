@@ -287,8 +287,8 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// parseDatestamp also parses datestamps that the protocol does not allow, and counts
-// them as faults of the repository.
+// parseDatestamp parses a datestamp. It also accepts forms that the protocol does not
+// allow, and counts them as faults of the repository.
 func (p *parser) parseDatestamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
@@ -421,8 +421,8 @@ func (p *parser) record(parent xml.StartElement) error {
 	return nil
 }
 
-// addRecord adds a record to the page. If unusable is set, it adds the record to the
-// unusable records of the page.
+// addRecord adds a record to the page. If unusable is an error, it adds the record to
+// those that cannot be used.
 func (p *parser) addRecord(r Record, unusable error) {
 	switch {
 	case r.Identifier == "":
