@@ -200,7 +200,7 @@ func (d *Decoder) pri(b []byte) int {
 // §14.1).
 const maxPri = 999_999
 
-// parseNumber parses a decimal number without a sign; strconv.ParseInt accepts a sign.
+// parseNumber parses a decimal number. Unlike strconv.ParseInt, it does not accept a sign.
 func parseNumber(b []byte) (int64, error) {
 	if len(b) > 0 && isDigit(b[0]) {
 		return strconv.ParseInt(string(b), 10, 64)
