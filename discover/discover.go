@@ -32,7 +32,7 @@ type Source struct {
 	Given       string   // the URI given to Find
 	Description string   // URI of the Source Description, or of the Capability List, page or robots.txt used in its place; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
-	Origins     []string // Origin and, after a redirect from http to https, the http origin
+	Origins     []string // all origins of the Source: Origin and, after a redirect from http to https, the http origin
 	Sets        []Set    // sets of resources; at least one
 	Complete    bool     // whether Sets contains all sets of the Source Description
 	Way         Way      // the way by which the Source was found
@@ -95,7 +95,7 @@ type Notice struct {
 	Line        int                // line of the entry that the notice is about, counted from 1; 0 if the notice is not about an entry
 	Quirk       resourcesync.Quirk // number of the known deviation from the standard; 0 if the deviation has no number
 	Msg         string
-	AllowOrigin string // origin that the user can allow, so that a document is read; empty if there is no such origin
+	AllowOrigin string // origin of a document that was not read; the user can allow this origin; "" for other notices
 }
 
 // Find looks for the Source to which a URI belongs. If no Source was found, or an error

@@ -19,7 +19,7 @@ type doc struct {
 	leads   bool    // whether an entry has a capability that occurs only in Source Descriptions
 }
 
-// entry belongs to a Source Description or a Capability List.
+// entry is an entry of a Source Description or a Capability List.
 type entry struct {
 	loc         string
 	capability  resourcesync.Capability
@@ -71,7 +71,8 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open counts the requests. The body may have limit bytes; 0 means the default limit.
+// open requests a document, and counts the requests. It limits the body to limit bytes;
+// 0 means the default limit.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.docsLeft.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.maxDocs)
@@ -92,8 +93,9 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 // complete. A longer header belongs to an HTML page or an attack.
 const maxHead = 512 << 10
 
-// read returns an error if the response is not a complete document. begin then contains
-// the bytes that were read, so that the caller can look for links in an HTML page.
+// read reads the document in a response. If there is no complete document, read
+// returns an error and the bytes that it has read: the caller may find links in them if
+// they are HTML.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -140,8 +142,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// addNotices skips notes about relative URIs, because resolve reports each relative URI
-// that the search follows.
+// addNotices makes notices of the notes about deviations. It skips relative URIs, because
+// the function resolve reports those that the search follows.
 func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -151,8 +153,8 @@ func (t *trip) addNotices(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// storeEntry returns an error if the stored entries of all documents take more than
-// maxKept bytes.
+// storeEntry stores an entry. It returns an error if the entries of all documents would
+// take more than maxKept bytes.
 func (d *doc) storeEntry(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.memoryLeft.Add(-kept.size()) < 0 {

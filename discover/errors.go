@@ -56,7 +56,8 @@ func (e *Error) Summary() string {
 	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace returns "" for an attempt that the summary does not mention.
+// triedPlace returns the part of the summary about one attempt: where it looked for the
+// Source, and the result. It returns "" if the summary should not mention the attempt.
 func triedPlace(a Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {

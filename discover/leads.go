@@ -22,7 +22,7 @@ type leads struct {
 	none  string // error message if the page or robots.txt contains no links
 	refs  []ref
 	want  resourcesync.Capability // capability that the linked documents should have
-	quirk resourcesync.Quirk      // number of the known deviation if a linked document has another capability
+	quirk resourcesync.Quirk      // quirk to report if a linked document does not have the capability in the field want
 }
 
 type ref struct {
@@ -31,8 +31,8 @@ type ref struct {
 	err  error // the reason why the link cannot be followed; nil if it can be
 }
 
-// reference returns a ref to u or, if err is the error of parsing u, a ref with this
-// error.
+// reference returns a ref for a link to u. If u could not be parsed, err is the error,
+// and is stored in the ref.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())

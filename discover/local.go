@@ -29,7 +29,7 @@ type Local struct {
 // their own URI could be inferred. The host never exists (RFC 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are in order of preference.
+// firstNames are the conventional names of a first document, the preferred name first.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
@@ -107,7 +107,7 @@ func (l *Local) readLinks(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // the search reads the document again, and then reports errors in the entries
+	return links, nil // errors in the entries are ignored here: the search reads the document again, and reports them
 }
 
 // inferBase returns the URI of the directory: the first URI at which a link of the

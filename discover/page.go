@@ -16,8 +16,8 @@ import (
 	"instep/resourcesync"
 )
 
-// page is the response to the URI of the user. Its Link headers and its HTML may link to
-// the Source (1.1 §6.3.3).
+// page is the response to a request for the URI that the user gave. Its Link headers and
+// its HTML may link to the Source (1.1 §6.3.3).
 type page struct {
 	base   *url.URL // URL of the response
 	header []weblink.Link
@@ -26,9 +26,9 @@ type page struct {
 	err    error // error that ended the reading of the HTML; the links before the error are used
 }
 
-// readGiven reads the URI of the user, which may be a document, a page or a resource.
-// It sets no size limit for the request, because even a large resource may have a
-// useful Link header.
+// readGiven requests the URI that the user gave: the URI of a document, a page or a
+// resource. It sets no size limit for the request, because even a large resource may
+// have a useful Link header.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read stores the links of an HTML page. begin contains the bytes that were already
-// read from the body of resp.
+// read stores the links of an HTML page. The parameter begin has the bytes that were
+// already read from the body of resp.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -56,8 +56,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML decides by the media type, because HTML in responses of another media type,
-// such as downloads, must not influence the search.
+// isHTML reports whether a response has the media type of HTML. HTML in responses of
+// another media type, such as downloads, must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)

@@ -30,8 +30,8 @@ type search struct {
 	noticeCount atomic.Int64                       // number of notices, including those beyond maxNotices
 	allowed     map[string]bool                    // origins that may serve documents, in addition to the Source's own origin
 	requested   map[string]bool                    // URIs that the search has already requested to find the Source
-	way         Way                                // way of the current attempt
-	page        *page                              // response to the URI of the user; nil if the request failed
+	way         Way                                // the Way that the current attempt tries
+	page        *page                              // response to a request for the URI that the user gave; nil if the request failed
 	stated      map[string]resourcesync.Capability // capability that a Source Description states for a document, by the URI of the document
 	src         *Source
 }
@@ -41,12 +41,12 @@ type search struct {
 type trip struct {
 	s           *search
 	notices     []Notice
-	leftOut     error // reason why an entry or link was not followed; leaveOut prefers a ForeignError
+	leftOut     error // why an entry or link was not followed: the first ForeignError, otherwise the first error; nil if there is none
 	headersOnly bool  // whether reading ends after the header if a document has no ResourceSync elements
 	requests    int
 }
 
-// note counts all notices, but stores at most maxNotices, to limit the memory.
+// note stores a notice, unless maxNotices notices are already stored. It counts all notices.
 func (t *trip) note(n Notice) {
 	if t.s.noticeCount.Add(1) > maxNotices {
 		return

@@ -13,7 +13,7 @@ type capabilityList struct {
 	set   Set
 	own   bool  // whether the Capability List describes a set; false for an index of Capability Lists
 	named []Set // one Set for each linked Capability List, with only URI and description
-	none  error // reason why the document is no Capability List; set only if the link to it states an unknown capability
+	none  error // why the document is no Capability List; nil unless the link to the document states an unknown capability
 }
 
 // set interprets a document that should be a Capability List (1.1 §9).

@@ -27,7 +27,7 @@ func (s *search) setsBehind(ctx context.Context, t *trip, d *doc) error {
 		return s.fromCapabilityList(ctx, t, d)
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
-	case d.leads: // a list with links to documents: the documents must not be mirrored as resources
+	case d.leads: // an error, because a list of documents must not be mirrored like a list of resources
 		return &brokenError{uri, fmt.Errorf("the document claims to be %s, but links other documents like a Source Description", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
@@ -51,8 +51,8 @@ func (s *search) checkOrigin(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// resolveLink returns an error if the search must not read a document at the resolved
-// URI.
+// resolveLink resolves the URI of a link. It returns an error if the search must not read
+// a document at the resolved URI.
 func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *search) resolveLink(t *trip, d *doc, ref string, line int) (string, err
 	return u.String(), s.checkOrigin(u)
 }
 
-// leaveOut adds a notice that an entry or link is not followed, with the reason err.
+// leaveOut adds a notice that an entry or link is not followed. The reason is err.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
@@ -119,8 +119,8 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List was found after %d \"up\" links", maxUp)}
 }
 
-// makeSetOf makes a set of a list that has no usable Capability List. why is the reason
-// why the "up" link of the list cannot be followed; "" if the list has no "up" link.
+// makeSetOf makes a set of a list that has no usable Capability List. The parameter why
+// is "" if the list has no "up" link. Otherwise it says why the link cannot be followed.
 func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
@@ -128,7 +128,7 @@ func (s *search) makeSetOf(t *trip, d *doc, why string) error {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
 	// The Capability List may be readable again in the next search. Until then the list
-	// becomes a set only if the user gave its URI.
+	// becomes a set only if the user gave the URI of the list.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
@@ -220,7 +220,7 @@ func (s *search) linkedDescriptions(ctx context.Context, t *trip, d *doc, seen m
 		if err == nil {
 			err = p.checkKind(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
-		if err != nil { // if the search skipped the Source Description, its sets would seem deleted
+		if err != nil { // not skipped, because the sets of this Source Description would then seem deleted
 			return nil, &brokenError{uri, err}
 		}
 		seen[uri] = true
@@ -357,9 +357,8 @@ func (t *trip) readSet(ctx context.Context, stub Set) capabilityList {
 }
 
 // noCapabilityList returns an error if a Source Description states an unknown
-// capability for the document, and the document is not a Capability List. After a
-// temporary error of the request noCapabilityList returns nil, because the document may
-// still be one.
+// capability for the document, and the document is not a Capability List. If err is
+// temporary, it returns nil, because the document may still be a Capability List.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.stated[uri]
 	switch {

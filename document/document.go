@@ -59,8 +59,8 @@ func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// Absolute returns the absolute URI for the loc of an entry. It returns a loc that is
-// not a relative URI unchanged.
+// Absolute resolves the loc of an entry against the URL of the document. It returns a
+// loc unchanged if it is absolute or invalid, or if the document has no URL.
 func (d *Document) Absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc

@@ -13,7 +13,7 @@ type Error struct {
 	Err      error  // usually a *resourcesync.DecodeError, or the error that Reader.Entry returned
 	Transfer error  // why the transfer or storing failed; nil if the text is invalid
 	Headless bool   // whether the header could not be read
-	Head     []byte // the first bytes of the body, which Page examines
+	Head     []byte // the first bytes of the body; the method Page examines them
 }
 
 // Error returns the URI of the document and the reason for the error.

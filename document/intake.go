@@ -14,10 +14,10 @@ var ErrNoHead = errors.New("no header of a document")
 // header, and then the length of the rest.
 type intake struct {
 	from        io.Reader
-	limit       int64  // largest length in bytes of the header until found is set, then of the rest
+	limit       int64  // largest length in bytes of the header and, after the header was read, of the rest
 	left        int64  // number of bytes that may still be read before limit is reached
 	found       bool   // whether the header was read
-	head        []byte // the first bytes of the body, up to the length keep
+	head        []byte // the first bytes of the body, at most the number in the field keep
 	keep        int64
 	transferErr error // error of reading the response
 }

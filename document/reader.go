@@ -115,7 +115,8 @@ func (r *Reader) options() []resourcesync.Option {
 	return opts
 }
 
-// decode returns headless if it fails before the end of the header.
+// decode reads the header and the entries of a document. If the header cannot be read,
+// it returns headless=true.
 func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	opts := r.options()
 	if r.Notes != nil {

@@ -55,7 +55,7 @@ type atomReader struct {
 	g *graph
 
 	aggregation string // the URI of the Aggregation
-	author      string // the node that the authors in the root element have created: the map or the Aggregation
+	author      string // node whose creators are the authors in the root element: the map or the Aggregation
 }
 
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {

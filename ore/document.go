@@ -91,7 +91,7 @@ func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // Sitemaps are often compressed with gzip, and feeds never are
+		return kindSitemap // a list in gzip must be a Sitemap: feeds are never compressed in this way
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -108,15 +108,15 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // some servers send an HTML error page with the media type of the map
+		return kindPage // not a map: some servers send an HTML error page with the media type of the map
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns empty names if the start tag of the root element does not end within
-// head.
+// rootName returns the namespace and the name of the root element. They are empty if the
+// start tag of this element does not end within head.
 func rootName(head []byte) (space, local string) {
 	if firstByte(head) != '<' {
 		return "", ""
@@ -139,7 +139,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores at most maxProblems problems for each rule.
+// tell stores a problem, unless maxProblems problems of its rule are already stored.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -284,7 +284,7 @@ func (s *scan) readFeed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	if err != nil { // the search still follows the links before the error
+	if err != nil { // the links before the error are kept: the search follows them
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil
@@ -305,7 +305,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // the rules only apply to maps
+		err = nil // nothing to report: the rules apply only to maps
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

@@ -82,9 +82,9 @@ type search struct {
 // target is the result of a request for a URI.
 type target struct {
 	kind     kind
-	goal     goal // what the link to the URI promised
+	goal     goal // the kind of document to which the link promised to lead
 	m        *Map // a short form of the Resource Map at the URI; nil if there is no map
-	whole    bool // whether the short form m has all aggregated resources
+	whole    bool // whether the field m has all aggregated resources
 	err      error
 	reported bool // whether the error was reported
 }
@@ -185,7 +185,7 @@ func (s *search) request(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // an open response may block the next request to the same host
+	_ = resp.Body.Close() // now, because an open response may block the next request to the same host
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -234,7 +234,7 @@ const (
 func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
 	if l.goal == toPage {
-		r.MaxBytes = math.MaxInt64 // the Link header fields are useful even if the resource is too large to be read
+		r.MaxBytes = math.MaxInt64 // no limit, because even a large resource may have a useful Link header
 		if l.way != WayGiven {
 			r.Accept = acceptPage
 		}
@@ -281,7 +281,7 @@ func (s *scan) addHeaderLinks(resp *fetch.Response) {
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // the "anchor" parameter says that the link belongs to another resource
+			continue // not a link of this resource: the "anchor" parameter names another one
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, leadsOfLink(&h, WayHeader, resp.URL)...)
@@ -414,29 +414,29 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	case l.goal == toListing && doc.kind == kindPage:
 		return fmt.Errorf("read %q: expected a feed or a Sitemap, found an HTML page", l.uri)
 	}
-	promising := 0
+	promises := 0
 	for _, next := range doc.leads {
 		if doc.kind == kindSitemap && next.goal == toListing {
 			next.site = l.site
 		}
 		if !next.optional {
-			promising++
+			promises++
 		}
 		s.push(l, next)
 	}
-	s.checkPromise(l, doc, promising)
+	s.checkPromise(l, doc, promises)
 	return nil
 }
 
-// checkPromise reports a problem if a link promises that its target links a map, but
-// the target has no such link. promising is the number of links in the target that
-// promise a map, or a page with a link to a map.
-func (s *search) checkPromise(l *lead, doc *answer, promising int) {
+// checkPromise reports a problem if a link should lead to a document that links a map,
+// but the document has no such link. The parameter promises is the number of links in
+// the document that promise a map, or a page with a link to a map.
+func (s *search) checkPromise(l *lead, doc *answer, promises int) {
 	switch {
-	case l.goal == toAggregation && !l.optional && promising == 0:
+	case l.goal == toAggregation && !l.optional && promises == 0:
 		s.tell(l.problem(ruleBeforeUse, "the link leads to an Aggregation, but the Aggregation leads to no Resource Map"))
 	case l.goal != toPage || l.way == WayGiven:
-	case promising == 0:
+	case promises == 0:
 		s.tell(l.problem(ruleIndirect, "the page %q, which is linked with rel=%q, has no link to a map or to another page", l.uri, relIndirect))
 	case doc.kind == kindPage && l.mime != "text/html" && l.mime != "application/xhtml+xml":
 		s.tell(l.problem(ruleIndirect, "the link to the page has type=%q; expected type=\"text/html\"", l.mime))
@@ -461,7 +461,7 @@ func (s *search) checkConflation(ctx context.Context, l *lead, resp *fetch.Respo
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
 	s.requestsLeft--
 	if err != nil {
-		return found // without an HTML page there is no problem
+		return found // no further problem, because no HTML page was returned
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
@@ -473,8 +473,7 @@ func (s *search) checkConflation(ctx context.Context, l *lead, resp *fetch.Respo
 	return append(found, l.problem(ruleOnlyMap, "a request for text/html returns an HTML page instead of the map"))
 }
 
-// pushSitemaps queues the Sitemaps that the robots.txt of the host names (ORE alpha
-// §2.2).
+// pushSitemaps queues the Sitemaps in the robots.txt of a host (ORE alpha §2.2).
 func (s *search) pushSitemaps(ctx context.Context, host *url.URL) {
 	origin := fetch.Origin(host)
 	from := &lead{uri: origin + "/robots.txt"}

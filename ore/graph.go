@@ -92,7 +92,8 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value that is not empty. It tries the predicates in order.
+// text returns the first text that the statements about a subject have for one of the
+// predicates. It tries the predicates in order, and returns "" if there is no text.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -113,8 +114,8 @@ func (g *graph) termTime(m *Map, subject, term string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+term, nsDC+term))
 }
 
-// datetime returns the zero value for an empty or invalid text. For an invalid text it
-// adds a notice.
+// datetime parses a time in a map. It returns the zero value for an empty or invalid text,
+// and adds a notice about an invalid one.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -158,8 +159,8 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill sets the fields of a Map from the statements. uri is the URL from which the map
-// was read. self is the node of the map; "" if the document does not name it.
+// fill sets the fields of a Map from the statements. The map was read from the URL uri.
+// The parameter self is the node of the map; "" if the document does not name the map.
 func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	if g.err != nil {
 		return g.err
@@ -278,7 +279,7 @@ func (g *graph) aggregated(aggregation string) []string {
 // one node.
 const maxNames = 100
 
-// appendOnce drops a string that list already contains, and any string if list has
+// appendOnce appends a string to list, unless list already contains the string or has
 // maxNames elements.
 func appendOnce(list []string, s string) []string {
 	if len(list) >= maxNames || slices.Contains(list, s) {

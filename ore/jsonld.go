@@ -151,7 +151,7 @@ func readJSON(text []byte, m *Map, uri string, load Loader) error {
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = notMap("the JSON-LD cannot be expanded: %v", p) // json-gold may panic on untrusted input
+			err = notMap("the JSON-LD cannot be expanded: %v", p) // the library json-gold may panic on untrusted input
 		}
 	}()
 	o := ld.NewJsonLdOptions(uri)

@@ -25,7 +25,7 @@ const (
 	WayRel         Way = "html-rel"       // attribute rel="resourcemap=URI" of an element "a", §3.2
 	WayText        Way = "html-text"      // a URI in the visible text of a page, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
-	WayAggregation Way = "aggregation"    // a link to an Aggregation, whose URI leads to the map (1.0 Discovery §1.2)
+	WayAggregation Way = "aggregation"    // a link to an Aggregation: a request for its URI leads to the map (1.0 Discovery §1.2)
 	WayMap         Way = "resource-map"   // a link in another Resource Map
 	WaySimpleFile  Way = "simple-file"    // a link in a page that lists maps, §5.1
 	WayConflated   Way = "conflated-uri"  // the URI returns the map or an HTML page, depending on the request, §5.2
@@ -41,7 +41,7 @@ const (
 	toMap         goal = iota // a Resource Map
 	toPage                    // a page, or another resource, whose links lead to a map
 	toListing                 // a feed, a Sitemap or an OAI-PMH repository
-	toAggregation             // an Aggregation, whose URI leads to its map
+	toAggregation             // an Aggregation: a request for its URI leads to the map
 )
 
 // lead is a URI that may lead to a map.
@@ -53,10 +53,10 @@ type lead struct {
 	line  int
 	depth int // number of links from the start of the search to this URI
 
-	optional bool   // whether the link does not promise a map: then any other target is allowed
+	optional bool   // whether the link may also lead to something else than a map
 	indirect bool   // whether the link has rel="indirectresourcemap": then it leads to a page with a link to the map
 	id       string // atom:id of the map in a feed that lists maps, or identifier of the OAI-PMH record
-	updated  string // time of the map as a feed, a Sitemap or an OAI-PMH header states it
+	updated  string // time of the last change of the map, as written in a feed, a Sitemap or an OAI-PMH header
 	mime     string // attribute "type" of the link to the map
 	site     string // for a Sitemap that robots.txt names: the URL below which the Sitemap may list URLs
 	cites    string // "href" or "src" of the element "a" or "img" that names the map; the map should aggregate this resource
@@ -86,8 +86,8 @@ func (l *lead) size() int64 {
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// leadsOfLink returns no lead if the relation of a link has nothing to do with maps.
-// The URI of the link must be absolute.
+// leadsOfLink returns the lead in a link, or none if the relation of the link has nothing
+// to do with maps. The URI of the link must be absolute.
 func leadsOfLink(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {
@@ -121,7 +121,7 @@ func mediaType(s string) string {
 
 type pageScan struct {
 	uri  string
-	page weblink.Page // only Base is used: the base URL of the page
+	page weblink.Page // only its field Base is used, the base URL of the page
 
 	links, cited, texts, anchors []lead
 
@@ -149,7 +149,8 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// absolute returns "" for a reference to something else than an http or https URL.
+// absolute resolves a reference in the page. It returns "" if the result is not an http or
+// https URL.
 func (p *pageScan) absolute(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
 	if err != nil || ref == "" || !isHTTP(uri) {

@@ -33,7 +33,7 @@ type Listing struct {
 	documents map[string][]byte
 }
 
-// maxListed is the largest number of resources in a Listing. They fill two Resource Lists.
+// maxListed is the largest number of resources in a Listing: enough for two Resource Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
 // IncompleteError means that maps may be missing, because a document could not be read or
@@ -104,7 +104,7 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // by URI: index of the entry in the field "list"
+	entries   map[string]int // index of each entry in the field list, by URI
 	described map[string]bool
 	skipped   int64
 }
@@ -141,8 +141,8 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// documents leaves out Aggregations that have a map, because an Aggregation is not a
-// document.
+// documents returns the collected resources without Aggregations that have a map,
+// because an Aggregation is not a document.
 func (c *collector) documents() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {
@@ -219,8 +219,8 @@ func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
 	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
-// encodeDocument omits a media type that the Encoder refuses, because media types in
-// maps are only hints.
+// encodeDocument returns a document as XML. It omits a media type that the Encoder
+// refuses, because media types in maps are only hints.
 func encodeDocument(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
 	var b bytes.Buffer
 	e, err := resourcesync.NewEncoder(&b, h)

@@ -14,7 +14,7 @@ type Problem struct {
 	Rule    string // id of the rule, as in package lint
 	URI     string // URI of the document
 	Line    int    // line of the document, from 1; 0 if the problem is not in a line
-	Entry   string // URI in the document that the problem is about; "" for the whole document
+	Entry   string // URI of the entry or link that has the problem; "" for the whole document
 	Message string // description of the problem
 }
 
@@ -61,7 +61,7 @@ func (l *lead) problem(rule, format string, args ...any) Problem {
 // list.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // how messages name the URI and the time of an entry
+	what, when                            string // words for the URI and for the time of an entry, used in messages
 }
 
 var tables = map[Way]identification{
@@ -173,7 +173,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // invalid URIs are reported by another rule
+		return true // no problem of this rule: another rule reports invalid URIs
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

@@ -16,7 +16,7 @@ type rdfReader struct {
 	depth int
 }
 
-// scope resolves relative references in an XML element.
+// scope has the base URL of the relative references in an XML element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -30,7 +30,7 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns an invalid reference unchanged.
+// resolve returns the URI of a reference. It returns an invalid reference unchanged.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {

@@ -28,9 +28,9 @@ func (m *Map) Write(w io.Writer, f Format) error {
 }
 
 // WriteStream is like Write, but writes the given resources instead of m.Resources. It
-// iterates over resources twice, which must yield the same both times. Each Resource is
-// only used until the next one is yielded. A map in Atom is written in constant memory,
-// but a map in JSON-LD is built in memory.
+// iterates over the sequence twice, and the sequence must yield the same Resources each
+// time. Each Resource is only used until the next one is yielded. A map in Atom is written
+// in constant memory, but a map in JSON-LD is built in memory.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
@@ -53,8 +53,8 @@ type atomWriter struct {
 	err error
 }
 
-// tag writes an element with a text. attrs are names and values of attributes in turn.
-// An attribute with an empty value is omitted.
+// tag writes an element with a text. The parameter attrs has the name and then the value
+// of each attribute. An attribute with an empty value is omitted.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -158,8 +158,8 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes RDF statements about resources that have no equivalent in an Atom
-// link.
+// triples writes what Atom links cannot express about resources, such as their creators,
+// as RDF statements.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {

@@ -199,8 +199,8 @@ func (w *builder) escaped(field, s string, attribute bool) {
 	}
 }
 
-// appendEscaped also escapes tabs and line feeds in attribute values, because XML
-// parsers replace them by spaces. ok is false if XML cannot contain the text.
+// appendEscaped appends a text for XML. In an attribute value it also escapes tabs and
+// line feeds, which XML parsers replace by spaces. ok is false if XML cannot contain s.
 func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -267,8 +267,8 @@ func (w *builder) refuse(rule, field, value, expected string) {
 	}
 }
 
-// relation also accepts unknown names of relations, because IANA may register new ones
-// (1.1 §14.1).
+// relation writes the relation of a link. It accepts unknown names of relations, because
+// IANA may register new ones (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":
@@ -278,8 +278,8 @@ func (w *builder) relation(rel string) {
 	}
 }
 
-// uri escapes only "&", because an absolute URI contains no other character that XML
-// reserves.
+// uri writes an absolute URI. It escapes only "&", because an absolute URI contains no
+// other character that XML reserves.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")

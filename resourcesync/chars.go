@@ -50,8 +50,8 @@ func plainLines(b []byte) int {
 // other than a line feed.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// If all bytes of x are ASCII, no addition carries into the next byte. Otherwise a highest
-	// bit of x is set in any case.
+	// If all bytes of x are ASCII, no addition carries into the next byte. Otherwise a carry
+	// does no harm, because the result contains the highest bits of x.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
@@ -119,8 +119,8 @@ func isXMLChar(r rune) bool {
 }
 
 const (
-	nameByte  = 1 << iota // may be part of a name
-	nameStart             // may begin a name
+	nameByte  = 1 << iota // the character may be part of a name
+	nameStart             // the character may begin a name
 )
 
 // nameClass has the ASCII characters that an XML name may contain or begin with (XML

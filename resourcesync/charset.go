@@ -15,7 +15,7 @@ import (
 // mark. It also returns the original encoding. The byte order mark decides the
 // encoding, or else the first bytes of the text, or else the XML declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // the next read of br returns the error again
+	head, _ := br.Peek(1024) // the error is ignored, because the next read of br returns it again
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -150,8 +150,8 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 has the characters of the bytes 0x80 to 0x9f. Windows-1252 does not
-// define five of them, which have control characters here.
+// windows1252 has the characters of the bytes 0x80 to 0x9f. Windows-1252 leaves five of
+// these bytes undefined; they become the control characters with the same numbers.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

@@ -14,7 +14,7 @@ import (
 // A Datetime without seconds means a whole interval: "2024-05" is all of May 2024 in UTC.
 // With seconds it means a single moment. Fractions of a second have up to 18 digits.
 type Datetime struct {
-	sec  int64 // the first second of the time, counted from the start of 1970 in UTC
+	sec  int64 // start of the time, in whole seconds since the start of 1970 in UTC
 	frac int64 // the fraction of the second, in units of 1e-18 seconds
 	off  int16 // the offset from UTC in minutes, as it was written; offPlusZero and offMinusZero are special values
 	prec uint8 // the precision, from precYear to precSecond; for a time with a fraction, precSecond plus the number of digits
@@ -141,8 +141,8 @@ func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 // value.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
-// unmarshalText accepts the empty text as the zero value. After an error it leaves the
-// value unchanged.
+// unmarshalText parses a text into value. It accepts the empty text as the zero value.
+// After an error it leaves the value unchanged.
 func unmarshalText[T any](value *T, text []byte, parse func(string) (T, error)) error {
 	var parsed T
 	var err error
@@ -216,9 +216,9 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-// scanDatetime parses a W3C Datetime. If s is not a W3C Datetime, why says what was
-// expected. If lenient is true, a space may replace the "T", and a missing offset means
-// UTC.
+// scanDatetime parses a W3C Datetime. For any other text it returns a message that says
+// what was expected. If lenient is true, a space may replace the "T", and a missing offset
+// means UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {

@@ -240,7 +240,7 @@ func (d *Decoder) keepRootAttrs() {
 		a := &d.s.attrs[i]
 		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(a))
 		if a.uri == nsXSI {
-			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: fmt.Sprintf("attribute %s is kept, but not used", clip(string(a.name)))})
+			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: fmt.Sprintf("attribute %s is stored, but has no effect", clip(string(a.name)))})
 		}
 	}
 }
@@ -263,8 +263,8 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate sends a note about a deviation from the standard. If this deviation is not
-// tolerated, it stores the error that refusal returns.
+// tolerate sends a note about a deviation from the standard. If the Tolerance does not
+// allow this deviation, tolerate stores an error in the field refused.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -370,8 +370,8 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry. It sends a note if the root of the document is not the
-// given root.
+// countEntry counts an entry. The parameter root is the root element in which such an
+// entry belongs. If the document has another root, countEntry sends a note.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})

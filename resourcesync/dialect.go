@@ -72,14 +72,13 @@ func (d *Decoder) remarkDialect(n Note) {
 	d.tolerate(n)
 }
 
-// convertEntry converts the current entry to the form of 1.1. start is the start tag of
-// the entry.
+// convertEntry converts the current entry, with the given start tag, to the form of 1.1.
 func (d *Decoder) convertEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {
 		d.patchBitstream(start)
 	}
-	// Before 1.1 "lastmod" was the time of the change, so deletions had a "lastmod", too.
+	// Before 1.1 the time of a change, even of a deletion, was in "lastmod".
 	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
 		e.Metadata.Datetime = e.LastMod
 		if e.Change == Deleted {
@@ -88,8 +87,8 @@ func (d *Decoder) convertEntry(start *element) {
 	}
 }
 
-// isChange reports whether an entry is a change. It only knows the part of the header
-// that was read so far.
+// isChange reports whether an entry is a change. It uses only the part of the header
+// that was read so far, because elements of the header may come after the entries.
 func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }

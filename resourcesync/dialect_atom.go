@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// This file reads the two Atom forms in the appendix of D-Lib Magazine 2013. In one form a
-// link of the entry has the URI of the resource, in the other form the "content" element of
-// the entry. In one form the attributes of ResourceSync have a prefix, in the other form
-// often not; the Decoder accepts both spellings in both forms. Elements that Atom requires
-// ("title", "id", "author", "summary") are stored as foreign elements.
+// This file reads two forms of documents in Atom, from the appendix of an article in D-Lib
+// Magazine 2013. An entry states the URI of its resource in a link (first form), or in its
+// "content" element (second form). Attributes of ResourceSync may have a namespace prefix
+// or none; the Decoder accepts both in both forms. Elements that Atom requires ("title",
+// "id", "author", "summary") are stored as foreign elements.
 
 func (d *Decoder) atomRoot() error {
 	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
@@ -82,7 +82,7 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads an element whose given attribute has the URI of the resource.
+// resource reads an element that states the URI of the resource in the given attribute.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)

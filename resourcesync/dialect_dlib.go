@@ -5,9 +5,9 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine. There
-// rel="up" means rel="index", except in a Capability List. The Decoder assumes
-// rel="index" until the capability of the document is known.
+// draftUp says where a document of D-Lib Magazine has a link with rel="up" in its root.
+// This relation means rel="index" in these documents, except in a Capability List. The
+// Decoder assumes rel="index" until the capability of the document is known.
 type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine
@@ -41,7 +41,7 @@ func (d *Decoder) rootLink() error {
 }
 
 // draftLink converts the relation of a link of the root from the dialect of the
-// document to 1.1. i is the index of the link in the header. Except in Capability
+// document to 1.1. The link has the index i in the header. Except in Capability
 // Lists, D-Lib Magazine writes rel="up" where 1.0 and 1.1 have rel="index".
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]

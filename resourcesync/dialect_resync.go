@@ -1,7 +1,8 @@
 package resourcesync
 
-// This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link before
-// the first item belongs to the document. A link after an item belongs to that item.
+// This file reads documents with the root <resync>, from the appendix of an article in D-Lib
+// Magazine 2013. A link before the first item belongs to the document. A link after an item
+// belongs to that item.
 
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
@@ -16,8 +17,8 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild reads a child of the root before the first item. The start tag of the
-// child was read. If the child is an item, it does not read the content.
+// resyncRootChild reads a child of the root whose start tag was read. If the child is an
+// item, which ends the header, it does not read the content.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {

@@ -114,8 +114,8 @@ type badDigest struct {
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest also returns the known deviation of the spelling; 0 if the standard
-// allows the spelling.
+// parseDigest is like ParseDigest, but also returns the quirk of a spelling that the
+// standard does not allow; 0 for an allowed spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -320,7 +320,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 // Write hashes p.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
-		s.Write(p) // a hash.Hash never returns an error
+		s.Write(p) // no error: a write to a hash.Hash never fails
 	}
 	return len(p), nil
 }

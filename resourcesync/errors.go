@@ -75,5 +75,5 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // the last bytes may be a part of a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // removes an incomplete character at the end
 }

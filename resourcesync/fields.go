@@ -138,8 +138,8 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text reads an element that may occur only once, and calls store with its text. *seen
-// is true if the element has already occurred.
+// text reads an element that may occur only once, and calls store with its text. If *seen
+// is true, the element has already occurred.
 func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
@@ -262,7 +262,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 }
 
 // countLink returns an error if the root or the entry has too many rs:ln, or if these
-// are too long. n is the number of rs:ln stored before the current one.
+// are too long. The parameter n is the number of rs:ln stored before the current one.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {
@@ -310,7 +310,7 @@ func (d *Decoder) foreignAttr(a *attr) Attr {
 		}
 	}
 	if rule != "" {
-		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("the standard does not define attribute %s; kept, but not used", clip(string(a.name)))})
+		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("the standard does not define attribute %s; it is stored, but has no effect", clip(string(a.name)))})
 	}
 	return keptAttr(a)
 }

@@ -42,8 +42,8 @@ func (d *Decoder) tolerateRoot(n Note) {
 	d.tolerate(n)
 }
 
-// ruleHere chooses between two ids of rules: the parameter dlib for a document in a
-// dialect of D-Lib Magazine, and the parameter rule for any other document.
+// ruleHere returns one of two ids of rules: dlib if the document is in a dialect of D-Lib
+// Magazine, and otherwise rule.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -64,9 +64,9 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes sends notes about times in the rs:md of the root that documents of this
-// kind must have, or must not have (1.1 Appendix A). It ignores drafts, because their
-// documents have other times.
+// checkTimes compares the times in the rs:md of the root with those that a document of
+// this kind must or must not have (1.1 Appendix A), and sends notes. It ignores drafts,
+// because their documents have other times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -130,8 +130,8 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks what D-Lib Magazine 2013 requires of an entry, but later editions do
-// not.
+// checkDLib checks an entry by the rules of D-Lib Magazine 2013 that later editions of the
+// standard do not have.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

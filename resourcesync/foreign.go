@@ -12,7 +12,7 @@ import (
 type foreignWriter struct {
 	b        []byte
 	declared []binding // namespace declarations that were written and are in scope
-	outer    []int     // for each open element: number of declarations in scope outside of the element
+	outer    []int     // number of declarations in scope outside of each open element
 	names    []string  // names of the open elements
 }
 

@@ -24,8 +24,8 @@ type window struct {
 	base int64 // the offset of buf[0] in the document
 	err  error // the error that ended the reading; io.EOF at the normal end of src
 
-	counted   int   // index in buf up to which line feeds were counted
-	line      int   // number of the line at the index counted, from 1
+	counted   int   // the line feeds in buf[:counted] were counted
+	line      int   // number, from 1, of the line that contains buf[counted]
 	lineStart int64 // offset in the document of the start of this line
 }
 
@@ -71,7 +71,7 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // the next call of src.Read returns the cause
+		err = nil // not reported yet: the next call of src.Read returns the cause
 	}
 	w.full += n
 	w.check(err)
@@ -189,7 +189,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader adds to each error of a gzip.Reader that it is about gzip.
+// gzipReader adds the word gzip to the errors of a gzip.Reader.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

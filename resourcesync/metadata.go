@@ -141,8 +141,8 @@ func compareAttrs(a, b Attr) int {
 	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 }
 
-// SetRemainder sets the fields of the entry that belong to a Remainder, even to empty
-// values.
+// SetRemainder sets the fields of the entry that belong to a Remainder. It clears those
+// that are empty in r.
 func (e *Entry) SetRemainder(r Remainder) {
 	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
 }

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration may come next: it may only have
-// white space before it.
+// atDeclaration reports whether an XML declaration may come next: only white space may
+// precede the declaration.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks the rest of an XML declaration after "<?xml": a version, then

@@ -38,7 +38,7 @@ type scanner struct {
 	declared   string    // the encoding in the XML declaration
 	leading    bool      // whether white space came before the XML declaration
 	styled     bool      // whether the document has a style sheet for browsers
-	stray      strayText // first text between elements since this field was cleared; the text itself is ignored
+	stray      strayText // the first text between elements since nextChild was called; only used for a note
 }
 
 // strayText is text where only elements are allowed.
@@ -437,7 +437,7 @@ func (s *scanner) endError() error {
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Rule, err.Err = "", s.err // after a read error the document itself may be well-formed
+	err.Rule, err.Err = "", s.err // no rule is broken: the document itself may be well-formed
 	return err
 }
 

@@ -168,7 +168,7 @@ type partEnd struct {
 }
 
 // planParts divides a list of changes into parts before they are written: the header of
-// a part is written first, and contains the end of the period of the part.
+// a part comes first, but contains the time at which the part ends.
 func (s *Series) planParts(entries iter.Seq2[Entry, error]) ([]partEnd, error) {
 	// The times in the headers are not known yet, so space is reserved for them.
 	const reserve = 256
@@ -223,7 +223,7 @@ func timesOf(e *Entry) (first, last Datetime) {
 func (s *Series) headerOfPart(from, until Datetime) Header {
 	h := s.Header
 	if h.Capability == "" {
-		return h // a plain sitemap has no links
+		return h // no link to the index: a plain sitemap has no links
 	}
 	h.Links = append(slices.Clip(h.Links), Link{Rel: RelIndex, Href: s.URI(0)})
 	if demands[h.Capability][URLSet]&isOfChanges != 0 {

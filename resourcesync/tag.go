@@ -21,7 +21,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // how the namespaces of ResourceSync and of its drafts begin
+	nsRSBase  = "http://www.openarchives.org/rs" // common prefix of the namespaces of ResourceSync and of its drafts
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -71,7 +71,7 @@ func (s *scanner) startTag() error {
 }
 
 // scanTag reads the tag at the start of b and returns its length, or 0 if b ends inside
-// the tag. If the tag is malformed, why describes the mistake and n is its position.
+// the tag. For a malformed tag it returns the position of the mistake, and a message.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
 	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
@@ -336,8 +336,8 @@ var (
 )
 
 // appendUnescaped appends a text or an attribute value to dst. It replaces references
-// and normalises line ends (XML 1.0 §2.11, §3.3.3). If src is malformed, why describes
-// the mistake, and at is the index of the mistake in src.
+// and normalises line ends (XML 1.0 §2.11, §3.3.3). For a malformed src it returns the
+// index of the mistake in src, and a message.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -383,7 +383,7 @@ func appendLines(dst, src []byte) []byte {
 // scanReference reads the reference at the start of b. It returns the character and the
 // length of the reference.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const maxLength = 64 // enough for a character reference with many leading zeros
+	const maxLength = 64 // in bytes; long enough even for &#x0000000041;
 	end := bytes.IndexByte(b[:min(len(b), maxLength)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"

@@ -43,8 +43,8 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 	}
 }
 
-// Repeated returns a message for a note that occurred the given number of times. For
-// more than one time, the message says how often the note was repeated.
+// Repeated returns a message for a note that occurred the given number of times. If it
+// occurred more than once, the message says how often it was repeated.
 func (n Note) Repeated(times int) string {
 	if times < 2 {
 		return n.Msg

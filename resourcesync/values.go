@@ -12,8 +12,8 @@ import (
 // This file parses the values of attributes and elements. A value that cannot be read
 // counts as absent, and the Decoder sends a note about it.
 
-// uri reads a URI. If the URI cannot be used, why is the reason. uri sends a note about
-// a URI that is relative or has characters that should be escaped.
+// uri reads a URI. If the URI cannot be used, it returns the reason. It sends a note
+// about a URI that is relative or has characters that should be escaped.
 func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	if len(b) <= d.s.lim.URI {
 		uri = string(b)
@@ -99,7 +99,7 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 // notUTC sends a note about a time that is not in the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.note == nil && d.tolerance == nil {
-		return // the note would have no effect
+		return // nobody would receive the note
 	}
 	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
 	if !v.Complete() {
@@ -112,7 +112,7 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 // one array of digests. The array is small, because it stays in memory as long as one
 // of these entries.
 func (d *Decoder) hash(b []byte) Digests {
-	const shared = 15 // number of digests in about 1 KiB
+	const shared = 15 // length of the array: so many digests fill about 1 KiB
 	if d.digests == nil || len(d.digests)+2 > shared {
 		d.digests = make(Digests, 0, shared)
 	}
@@ -142,7 +142,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // XML reads unescaped tabs and line feeds as spaces, so these were character references
+	if bytes.ContainsAny(b, xmlSpace) { // tabs or line feeds in character references; XML reads literal ones as spaces
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
@@ -200,7 +200,7 @@ func (d *Decoder) pri(b []byte) int {
 // §14.1).
 const maxPri = 999_999
 
-// parseNumber refuses a sign, which strconv.ParseInt accepts.
+// parseNumber parses a decimal number. Unlike strconv.ParseInt, it does not accept a sign.
 func parseNumber(b []byte) (int64, error) {
 	if len(b) > 0 && isDigit(b[0]) {
 		return strconv.ParseInt(string(b), 10, 64)
@@ -282,13 +282,13 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path returns a path unchanged, because package pack interprets paths. It sends a note
-// about an invalid path.
+// path reads the path of a package member, and sends a note if it is invalid. It returns
+// the path unchanged, because package pack interprets paths.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path
 	if b[0] != '/' {
-		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q without its leading slash", clip(path))})
+		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q has no leading slash", clip(path))})
 		rooted = "/" + path
 	}
 	if !isPackagePath(rooted) {

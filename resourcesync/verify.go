@@ -67,7 +67,7 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	}
 	n, err := v.r.Read(p)
 	v.n += int64(n)
-	v.hasher.Write(p[:n]) // a Hasher never returns an error
+	v.hasher.Write(p[:n]) // no error: a write to a Hasher never fails
 	if err == io.EOF {
 		err = v.verdict()
 	}
@@ -84,7 +84,7 @@ func (v *VerifyReader) expectEOF() error {
 	case err == io.EOF:
 		v.err = v.verdict()
 	default:
-		v.err = err // nil if v.r returned neither a byte nor an error; then the next Read tries again
+		v.err = err // nil if v.r returned no byte and no error: then the next Read reads again
 	}
 	return v.err
 }

@@ -39,7 +39,7 @@ type Entry struct {
 
 // Link is a link of an entry. In RSS it has no relation.
 type Link struct {
-	Rel  string // "" has the same meaning as "alternate"
+	Rel  string // relation of the link; "" means "alternate"
 	Href string // URI as written, unresolved
 	Type string
 }

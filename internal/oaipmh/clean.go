@@ -66,7 +66,7 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case "utf-8", "utf8", "us-ascii", "ascii":
 		return raw, nil
 	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
-		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // valid UTF-8 with multibyte characters is hardly ever meant as ISO-8859-1
+		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // read as UTF-8, because text in another encoding is hardly ever valid UTF-8
 			d[dirtCharset]++
 			return raw, nil
 		}
@@ -80,7 +80,7 @@ type cleaner struct {
 	text []byte
 	out  []byte
 	i    int    // index in text of the next byte to copy
-	end  string // end of the current CDATA section, comment or processing instruction, where & is an ordinary character; else ""
+	end  string // end delimiter of the current CDATA section, comment or processing instruction, such as "-->"; "" outside of them
 	dirt dirt
 }
 
@@ -138,8 +138,8 @@ func (c *cleaner) replace(n int, text, correction string) {
 	c.dirt[correction]++
 }
 
-// lessThan copies a "<" and, if a CDATA section, a comment or a processing instruction
-// begins there, the rest of its delimiter.
+// lessThan copies a "<". If a CDATA section, a comment or a processing instruction begins
+// there, it copies the whole start delimiter, such as "<!--".
 func (c *cleaner) lessThan() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {

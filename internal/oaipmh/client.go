@@ -126,12 +126,12 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 }
 
 // pages yields the responses of a list. The first request has the given token or, if
-// token is "", the arguments in first. If the repository answers NoRecordsMatch, the
-// list is empty. Any other error ends the list.
-func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
+// token is "", the arguments of the selection. If the repository answers NoRecordsMatch,
+// the list is empty. Any other error ends the list.
+func (c *Client) pages(ctx context.Context, verb Verb, selection url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
-		args := first
+		args := selection
 		if token != "" {
 			args = url.Values{"resumptionToken": {token}}
 		}
@@ -174,7 +174,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// page is like ask, but does not call Observe.
+// page requests a URL and parses the response. Unlike ask it does not call Observe.
 func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)

@@ -156,7 +156,8 @@ var layouts = []string{
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp also parses the forms in layouts, and then returns false for strict.
+// parseAnyStamp parses a datestamp. If the protocol does not allow its form, but layouts
+// has the form, parseAnyStamp returns strict=false.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil

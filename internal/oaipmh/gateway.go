@@ -108,7 +108,7 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	if !ok {
 		return "", http.StatusBadRequest, errors.New("expected a query of url= and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // a URL without "://" is percent-encoded
+	if !strings.Contains(rest, "://") { // without "://" the URL must be percent-encoded, so decode it
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err
@@ -127,11 +127,11 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// serves reports whether u is a URL of the allowed repository. If allowed has no path,
-// it stands for all repositories at its origin.
-func serves(allowed, u *url.URL) bool {
-	path := allowed.EscapedPath()
-	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
+// serves reports whether u is a URL of the repository with the given base URL. A base
+// URL without a path stands for all repositories at its origin.
+func serves(base, u *url.URL) bool {
+	path := base.EscapedPath()
+	return fetch.Origin(base) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
@@ -143,14 +143,14 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 		return
 	}
 	h := w.Header()
-	h.Set("responseDate", headerText(page.date)) // names of header fields are not case-sensitive
+	h.Set("responseDate", headerText(page.date)) // Go writes it as Responsedate: names of header fields are not case-sensitive
 	h.Set("request", headerText(page.request))
 	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-cache")
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // a write only fails if the client has disconnected
+	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // the error is ignored: the client has disconnected
 }
 
 func rootOf(text []byte) (xml.Name, error) {

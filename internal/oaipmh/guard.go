@@ -28,7 +28,7 @@ func (e *LoopError) Error() string {
 type guard struct {
 	pages, empty int
 	kept         string
-	replaceAt    int // number of the response whose resumption token replaces the stored one
+	replaceAt    int // number of the response at which the stored resumption token is replaced by a new one
 	last         uint64
 	repeated     int
 	hash         maphash.Hash
@@ -72,7 +72,7 @@ func (g *guard) checkRecords(p *Page) error {
 	}
 	g.hash.Reset()
 	for i := range p.Records {
-		_, _ = g.hash.WriteString(p.Records[i].Identifier) // writing to a Hash never fails
+		_, _ = g.hash.WriteString(p.Records[i].Identifier) // no error: a write to a Hash never fails
 		_ = g.hash.WriteByte(0)
 	}
 	if sum := g.hash.Sum64(); sum == g.last {

@@ -32,24 +32,24 @@ type Repository interface {
 	Formats(ctx context.Context, identifier string) ([]Format, error)
 	// Sets returns the sets of the repository, if it has any.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection, from the record after the given place in
-	// the list; "" is the place before the first record. A record has the same place
-	// until it changes. If metadata is false, the records need no Metadata.
+	// List yields the records of a selection that come after a position in the list. The
+	// position "" is the beginning of the list. A record keeps its position until it
+	// changes. If metadata is false, the records need no Metadata.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list. Place is the place of the record, after which List can
-// continue.
+// Item is a record in a list. Place is the position of the record in the list; List can
+// continue after this position.
 type Item struct {
 	Record
 	Place string
 }
 
 // Handler answers OAI-PMH 2.0 requests. Repository, BaseURL and Now are required.
-// Resumption tokens never expire, because a token contains the selection and the place
-// of the last record.
+// Resumption tokens never expire, because a token contains the selection and the
+// position of the last record.
 type Handler struct {
 	Repository Repository
 	BaseURL    string // URL at which harvesters reach the Handler
@@ -65,7 +65,7 @@ type Handler struct {
 // Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // length of a response in bytes from which no more records are added
+	maxPageBody = 2 << 20  // length of a response in bytes; when it is reached, no more records are added
 	maxForm     = 64 << 10 // largest length in bytes of a POST request
 	parallel    = 64       // default for Handler.Parallel; low, because responses are built in memory
 )
@@ -145,8 +145,8 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	return args, true
 }
 
-// isLegalXML reports whether XML allows all characters of the arguments. The response
-// has to repeat the arguments.
+// isLegalXML reports whether XML allows all characters of the arguments. Others cannot
+// be answered, because the response has to repeat the arguments.
 func isLegalXML(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -158,7 +158,8 @@ func isLegalXML(args url.Values) bool {
 	return true
 }
 
-// verbOf returns an error if arguments are missing, unknown or repeated.
+// verbOf returns the verb of a request. It returns an error if arguments are missing,
+// unknown or repeated.
 func verbOf(args url.Values) (Verb, error) {
 	if n := len(args["verb"]); n != 1 {
 		return "", refuse(BadVerb, "expected one verb, found %d", n)
@@ -278,7 +279,7 @@ type token struct {
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // place of the last record in the response
+	After  string `json:"a"` // position (Item.Place) of the last record in the response
 	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
@@ -383,7 +384,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // also possible with a resumption token: all remaining records may have changed since
+	case n == 0: // may happen after a resumption token: all remaining records may have left the selection
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -417,8 +418,8 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element with child elements. fields are the names and texts of
-// the child elements in turn.
+// writeGroup writes an element with child elements. The parameter fields has the name and
+// then the text of each child element.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -427,8 +428,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element with a text. The parameter attributes has names and
-// values of attributes in turn.
+// WriteElement writes an element with a text. The parameter attributes has the name and
+// then the value of each attribute.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -466,15 +467,15 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // returns an error only for an invalid compression level
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // no error: BestSpeed is a valid level
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
 		if _, err := to.Write(part); err != nil {
-			return // the client has disconnected
+			return // the error is ignored: the client has disconnected
 		}
 	}
-	_ = finish() // an error means that the client has disconnected
+	_ = finish() // the error is ignored: the client has disconnected
 }
 
 func escape(b *bytes.Buffer, text string) {
@@ -482,5 +483,5 @@ func escape(b *bytes.Buffer, text string) {
 		b.WriteString(text)
 		return
 	}
-	_ = xml.EscapeText(b, []byte(text)) // writing to a Buffer never fails
+	_ = xml.EscapeText(b, []byte(text)) // no error: a write to a Buffer never fails
 }

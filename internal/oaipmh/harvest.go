@@ -17,10 +17,10 @@ import (
 // resumption tokens. The first window is the whole list. If the tokens in a window fail, a
 // window of half the length is read instead.
 type Position struct {
-	From  Stamp         `json:"from,omitzero"`  // first datestamp of the window; zero means the From of the Selection
-	First bool          `json:"first,omitzero"` // whether this is the first window: then requests have no "from", and From is only used to compute the end of the window
-	Width time.Duration `json:"width,omitzero"` // length of the window; 0 means up to the end of the Selection
-	Token string        `json:"token,omitzero"` // resumption token of the next request in the window; "" for the first request
+	From  Stamp         `json:"from,omitzero"`  // first datestamp of the time window; zero means the From of the Selection
+	First bool          `json:"first,omitzero"` // whether this is the first time window: its requests have no "from", and From only serves to compute its end
+	Width time.Duration `json:"width,omitzero"` // length of the time window; 0 means that it ends with the Selection
+	Token string        `json:"token,omitzero"` // resumption token of the next request in the time window; "" for the first request
 
 	Days  bool  `json:"days,omitzero"`  // whether datestamps in requests are days and not seconds
 	End   Stamp `json:"end,omitzero"`   // responseDate of the first response of the harvest
@@ -64,8 +64,8 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// readWindow reads the current window, and sets the Position to the next window. If the
-// resumption tokens fail, it sets the Position to a smaller window.
+// readWindow reads the records of the current time window, and then sets the Position to
+// the next window. If the resumption tokens fail, it sets the Position to a shorter window.
 func (h *harvester) readWindow() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
@@ -103,8 +103,8 @@ func (h *harvester) granularity() time.Duration {
 	return time.Second
 }
 
-// windowEnd returns the last datestamp of the current window. It returns false if the
-// window extends to the end of the list.
+// windowEnd returns the last datestamp of the current time window. It returns false if
+// this window extends to the end of the list.
 func (h *harvester) windowEnd() (time.Time, bool) {
 	if h.at.Width <= 0 {
 		return time.Time{}, false
@@ -141,7 +141,7 @@ func (h *harvester) nextWindow() {
 // be read in another way. If there is no other way, it returns the error.
 func (h *harvester) recoverFrom(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // the repository refuses seconds, although its granularity is seconds according to Identify
+		h.at.Days = true // try days: the repository refuses seconds, although Identify states seconds
 		h.at.From.Time = h.at.From.Time.Truncate(h.granularity())
 		h.note("the repository refused a datestamp in seconds, although Identify states this granularity; requests now use days")
 		return h.yieldPosition()
@@ -161,7 +161,8 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// halveWindow returns an error that wraps cause if the window cannot become smaller.
+// halveWindow halves the current time window. If the window cannot become smaller, it
+// returns an error that wraps cause.
 func (h *harvester) halveWindow(cause error) error {
 	if h.at.From.IsZero() {
 		h.at.From, h.at.First = h.listStart(), h.s.From.IsZero() // requests have no "from", because earliestDatestamp is often wrong
@@ -171,9 +172,9 @@ func (h *harvester) halveWindow(cause error) error {
 	if all := end.Sub(begin) + h.granularity(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // if the window cannot be halved, the next harvest reads the window from its beginning
+	h.at.Token = "" // so that a later harvest reads this window from its beginning if it cannot be halved now
 	if width = (width / 2).Truncate(h.granularity()); width < h.granularity() && h.at.First && begin.After(epoch) {
-		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // apparently many records are older than earliestDatestamp
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // begin earlier: apparently many records are older than earliestDatestamp
 		return h.halveWindow(cause)
 	}
 	if width < h.granularity() {

@@ -101,7 +101,7 @@ func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 		}
 		more = append(more, `="`...)
 		var value bytes.Buffer
-		_ = xml.EscapeText(&value, []byte(a.Value)) // writing to a Buffer never fails
+		_ = xml.EscapeText(&value, []byte(a.Value)) // no error: a write to a Buffer never fails
 		more = append(append(more, value.Bytes()...), '"')
 	}
 	if len(more) == 0 {

@@ -41,7 +41,7 @@ type Page struct {
 	identity      *Identity
 	formats       []Format
 	err           *Error
-	hasVerb       bool // whether the response has the element that is named like the verb
+	hasVerb       bool // whether the response has the element with the name of the verb, such as ListRecords
 }
 
 // BadRecord is a record that cannot be used.
@@ -56,7 +56,7 @@ type BadRecord struct {
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in the response at which the decoder d began
+	base int64 // offset in the response of the first byte that the decoder d reads
 	page *Page
 	verb Verb
 	dirt dirt
@@ -287,8 +287,8 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// parseDatestamp also parses datestamps that the protocol does not allow, and counts
-// them as faults of the repository.
+// parseDatestamp parses a datestamp. It also accepts forms that the protocol does not
+// allow, and counts them as faults of the repository.
 func (p *parser) parseDatestamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
@@ -318,7 +318,7 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// listChild reads a child of the element that is named like the verb.
+// listChild reads a child of the element that contains the list, such as ListRecords.
 func (p *parser) listChild(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
@@ -421,8 +421,8 @@ func (p *parser) record(parent xml.StartElement) error {
 	return nil
 }
 
-// addRecord adds a record to the page. If unusable is set, it adds the record to the
-// unusable records of the page.
+// addRecord adds a record to the page. If unusable is an error, it adds the record to
+// those that cannot be used.
 func (p *parser) addRecord(r Record, unusable error) {
 	switch {
 	case r.Identifier == "":

@@ -6,8 +6,8 @@ import "net/http"
 // in memory.
 type places chan struct{}
 
-// enter returns false after it has refused a request with status 503 and Retry-After
-// (§3.1.2.2).
+// enter begins to answer a request. If too many requests are being answered, it refuses
+// the request with status 503 and Retry-After (§3.1.2.2), and returns false.
 func (p places) enter(w http.ResponseWriter) bool {
 	select {
 	case p <- struct{}{}:
@@ -21,7 +21,8 @@ func (p places) enter(w http.ResponseWriter) bool {
 
 func (p places) leave() { <-p }
 
-// forbidScripts is needed because responses contain text of other hosts.
+// forbidScripts stops a browser from running scripts in a response: the response contains
+// text of other hosts.
 func forbidScripts(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

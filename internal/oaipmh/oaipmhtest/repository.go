@@ -45,8 +45,8 @@ type Repository struct {
 	requests int
 	queries  []string
 
-	chosen   string   // arguments of the list request that the field selected belongs to
-	selected []Record // records that the last list request selected, in the order of the list
+	chosen   string   // arguments of the last list request; "" if its selection is outdated
+	selected []Record // records that this request selected, in the order of the list
 }
 
 // Requests returns the query of each request so far.
