@@ -50,7 +50,8 @@ type adoptionRecord struct {
 	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
 }
 
-// loadAdopted reads what an earlier adoption stored, if there was one, and sets s.foreign.
+// loadAdopted reads the record of an earlier adoption, and sets s.foreign. The record is
+// empty if nothing was adopted.
 func (s *Session) loadAdopted(ctx context.Context) (adoptionRecord, error) {
 	var a adoptionRecord
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -322,7 +323,7 @@ func (a *adopter) recordChanges(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // the changes of other programs are divided into new Change Lists, so they do not count here
+			if a.ours { // the changes of other programs do not count here, because they are divided into new Change Lists
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}

@@ -18,8 +18,8 @@ type policyRecord struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
-	// Patches is stored here because a change of it requires a publication: when patches
-	// are switched on, a publication stores the bytes from which they will be made.
+	// Patches is stored here because switching patches on requires a publication, which
+	// stores the bytes from which later patches will be made.
 	Patches bool `json:",omitempty"`
 	// Withdrawn has the names of the sets whose documents were removed from the output.
 	// The Source Description no longer lists these sets.

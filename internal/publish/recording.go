@@ -166,9 +166,9 @@ func checkDescription(told, found *catalog.Resource) error {
 	return nil
 }
 
-// acceptListed is Accept for a set with an Input. If the resource is recorded already, its
-// path stays. An Input cannot look up a single resource, so only the next scan finds out
-// whether the Input lists the resource.
+// acceptListed does the work of Accept for a set with an Input. If the resource is
+// recorded already, its path stays. An Input cannot look up a single resource, so only the
+// next scan finds out whether the Input lists the resource.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {

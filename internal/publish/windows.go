@@ -104,7 +104,7 @@ func (d *divider) add(call span) {
 // List, without the links that a publication adds.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
-	const aroundLink = 32 // approximately how much longer a link is in a document than in the text of a Remainder
+	const aroundLink = 32 // a link in a document is about this many bytes longer than in the text of a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
