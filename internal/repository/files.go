@@ -72,8 +72,9 @@ type linked struct {
 	files  []weblink.Link // with absolute URLs
 }
 
-// follow omits a record if one of its links fails with a temporary error, so that the next
-// run follows the links of the record again.
+// follow returns the files to which the given records link. It omits a record if one of
+// its links fails with a temporary error, so that the next run follows the links of the
+// record again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
@@ -195,7 +196,7 @@ func linksIn(text []byte) (links []string) {
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // at the end of the metadata or at an XML error
+			return links // the metadata ends here, or is not well-formed
 		}
 		switch t := t.(type) {
 		case xml.StartElement:

@@ -80,7 +80,8 @@ func (l *Log) begin(state string, lastRun int64) (err error) {
 	return prune(l.root)
 }
 
-// createFile tries the next number if another process takes a number at the same moment.
+// createFile creates the file of a record. The number of the record is the first free one
+// after all records and after lastRun.
 func createFile(root *os.Root, lastRun int64) (*os.File, int64, error) {
 	all, err := runIDs(root)
 	if err != nil {
@@ -292,9 +293,9 @@ func (l *Log) isIdle(o *Outcome) bool {
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// countPrevious counts the previous run in end and returns its number if both runs are idle; else
-// it returns 0. The record of a counted run is removed: otherwise many idle runs would displace the
-// records of other runs.
+// countPrevious adds the previous run to the counts in end and returns the number of that run, if
+// both runs are idle; else it returns 0. The record of a counted run is removed: otherwise many
+// idle runs would displace the records of other runs.
 func (l *Log) countPrevious(end *End) (int64, error) {
 	if !end.Idle {
 		return 0, nil

@@ -76,8 +76,8 @@ type failure struct{ set, cause, uri string }
 
 func failureOf(row *Row) failure { return failure{row.Set, row.Cause, row.URI} }
 
-// retriedIn reports whether a row of kind Retried for a set takes back the failure. A resource
-// without a possible path is not tried again.
+// retriedIn reports whether a row of kind Retried for a set takes back the failure. It does
+// not if no path is possible for the resource, because such a resource is not tried again.
 func (f failure) retriedIn(set string) bool {
 	return f.set == set && f.uri != "" && f.cause != CauseNoPlace
 }
@@ -111,7 +111,7 @@ func sum[K comparable](counts map[K]int64) (total int64) {
 	return total
 }
 
-// count returns false for a row that exceeds the limits of the record.
+// count counts a row. It returns false if the row exceeds the limits of the record.
 func (t *Tally) count(row *Row) (keep bool) {
 	switch row.Kind {
 	case Set:

@@ -69,7 +69,8 @@ func (t *Totals) addCounts(c destination.Counts, origins map[string]int64, parti
 	}
 }
 
-// AddCounts adds counts to total and returns it. If total is nil, AddCounts creates it.
+// AddCounts adds the given counts to the map total and returns this map. If total is nil,
+// it creates the map.
 func AddCounts[K comparable](total, counts map[K]int64) map[K]int64 {
 	if total == nil {
 		total = map[K]int64{}
