@@ -36,7 +36,7 @@ type position struct {
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // it cannot fail, because all fields are strings, numbers and times
+		panic(err) // Marshal cannot fail, because all fields are strings, numbers and times
 	}
 	return string(text)
 }
@@ -144,7 +144,7 @@ func (r *reader) storePosition(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
-	if !p.Follows { // all resources were listed, and a run on the mirror may have changed some of them meanwhile
+	if !p.Follows { // all resources were listed, so it is unknown whether the list has the changes that a run made meanwhile
 		var err error
 		if r.now.Doubtful, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
@@ -243,7 +243,8 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	for i := range batch {
 		one := &batch[i]
 		e, err := r.change(ctx, one, func(uri string) string { return copies[uri] })
-		// If the present state cannot be recorded, the published state has to stay.
+		// Skip a change if the present state cannot be recorded, so that the published
+		// state stays.
 		if one.lost || one.outdated && one.seq <= r.doubtful {
 			continue
 		}
@@ -279,10 +280,9 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// setOutdated sets the field outdated of those changes whose resulting state is no longer
-// the present one: the mirror has other bytes at the path, or none. After a doubtful
-// deletion (see isDoubtfulDeletion) it also sets the field if the mirror has the resource
-// again.
+// setOutdated sets the field outdated of each change whose resulting state is not the
+// present one: the mirror has other bytes at the path, or none. A doubtful deletion (see
+// isDoubtfulDeletion) is outdated if the mirror has the resource again.
 func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {

@@ -212,7 +212,7 @@ func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) 
 		return "", errors.New("the recorded state changed during the scan, so the next scan examines the resource again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the new bytes, but this set has not recorded the change yet
+	case known.Due != "": // another set has recorded the new bytes, and this set records the change now
 		return resourcesync.Updated, nil
 	case known.Path != x.catalogPath():
 		return resourcesync.Updated, nil

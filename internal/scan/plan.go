@@ -55,7 +55,7 @@ type Plan struct {
 	mounts   []string                  // the mount points that were found in the directory tree
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
 	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
-	followed *spool.Index              // in a listing of changes, by URI: the number of the last planned change (in the field Offset) that a later entry of the listing follows
+	followed *spool.Index              // in a listing of changes: for each URI with a later entry, the number of the last planned change before that entry (in the field Offset)
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
@@ -248,7 +248,7 @@ func (b *planner) handle(s observation) error {
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
-		return nil // the file was deleted after the entries of its directory were read
+		return nil // ignored: the file was deleted after the entries of its directory were read
 	case s.err != nil:
 		b.changed = true
 		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
@@ -339,9 +339,9 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// checkPieces finds the pieces (parts of directories) that are as the catalog recorded
-// them. If rules make links between files, no piece counts as unchanged, since the target
-// of a link may have been added or deleted.
+// checkPieces finds the pieces (parts of directories) that have not changed since the
+// catalog recorded them. If rules make links between files, no piece counts as unchanged,
+// since the target of a link may have been added or deleted.
 func (b *planner) checkPieces() error {
 	links := b.d.hasFileLinks()
 	var asked []*piece
@@ -423,7 +423,7 @@ func (d *Dir) extraAlgorithm(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// findVanished adds the resources whose file no longer exists to the plan, unless a
+// findVanished adds to the plan the resources whose files no longer exist, unless a
 // directory could not be read.
 func (b *planner) findVanished() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
