@@ -93,7 +93,7 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
+	early, late, weak int // three counts: changes with a datetime that is too early, changes with one that is too late, resources whose files could not be verified
 }
 
 // adopt adopts the publication in the output, if Site.Adopt is set and the state is new.

@@ -24,7 +24,7 @@ type reader struct {
 	base   string
 }
 
-// doc has the facts about a document that was read completely, but not its entries.
+// doc describes a document that was read completely, without its entries.
 type doc struct {
 	key     string
 	header  resourcesync.Header

@@ -23,7 +23,7 @@ type patching struct {
 	links       map[int64]resourcesync.Link // links to patches, by the number of the change
 	current     bool                        // whether the stored bytes (see bases) are those of the last publication
 	made        int64                       // number of patches made
-	bytes       int64                       // total length of these patches in bytes
+	bytes       int64                       // total length in bytes of the patches made
 	targetBytes int64                       // total length in bytes of the new versions of the resources that have a patch
 	contents    *contents
 	bases       baseWriter

@@ -62,8 +62,8 @@ func (s *Session) recall(ctx context.Context) error {
 }
 
 // lastPolicy returns the policyRecord of the last publication of a set as JSON. If
-// nothing was published since a move to another base URL, it returns that of the last
-// publication before the move.
+// nothing was published since a move to another base URL, this is the last publication
+// before the move.
 func (s *Session) lastPolicy(ctx context.Context, set string) (text string, ok bool, err error) {
 	if text, ok, err = s.facts.Setting(ctx, policySetting+set); ok || err != nil {
 		return text, ok, err

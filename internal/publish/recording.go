@@ -30,8 +30,8 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 // Look reads the file at a path of the site's directory as a scan does. It returns
 // fs.ErrNotExist if there is no such file or the file is not published. It is safe for
 // concurrent use. If the set has dumps, Look stores the bytes for them until release is
-// called. The caller must call release after Record, even if it does not call Record in the
-// end. Without dumps, release is nil.
+// called. The caller must call release: after Record, or when it decides not to call
+// Record. Without dumps, release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {

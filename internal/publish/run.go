@@ -64,9 +64,9 @@ func (r *run) publishSet(ctx context.Context) error {
 }
 
 // scanAndPublish scans the set once and publishes it. The result again is true in two
-// cases. If mayRepeat is true, bytes that a dump must contain may be gone: another scan
-// finds the newer bytes. Or Change Dumps had to end, and another publication has to begin
-// new ones.
+// cases: bytes that a dump must contain are gone, and another scan will find the newer
+// bytes (only if mayRepeat is true); or Change Dumps had to end, and another publication
+// has to begin new ones.
 func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.scanSet(ctx); err != nil {
 		return false, err

@@ -48,8 +48,8 @@ type setState struct {
 	// bases stores the last published bytes of each resource. It is nil if no patches are
 	// made.
 	bases *bases
-	// recording is locked by Record, by a scan while it compares and records, and while the
-	// time of a publication is set.
+	// recording is locked by each call of Record, while a scan compares and records, and
+	// while the time of a publication is set.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.

@@ -116,7 +116,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set since the time start, oldest first. It leaves out a
+// Changes yields the changes of a set since the given time, oldest first. It leaves out a
 // change if the same resource changed again later, because only the present bytes can be
 // read.
 func (v *View) Changes(ctx context.Context, set string, start time.Time) iter.Seq2[source.Bitstream, error] {

@@ -17,7 +17,7 @@ type span struct {
 	from, until    time.Time // the period of the Change List; until is zero while the list is open
 	entries        int64
 	bytes          int64
-	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
+	fresh          int64 // the total length in bytes of the resources whose changes the last publication did not list yet
 }
 
 func (s span) number() int64 { return s.after + 1 }
@@ -39,10 +39,9 @@ func (l *limits) size(ch *catalog.Change) int64 {
 }
 
 // divide distributes changes over the open Change List and as many new lists as necessary.
-// The open list already contains the changes with numbers up to the parameter listed.
-// Changes that one call of Record recorded have the same time, and stay together. One call
-// has so few changes that even a full list with these changes added is within the limits of
-// the standard.
+// The open list already contains the changes with Seq <= listed. Changes that one call of
+// Record recorded have the same time, and stay together. One call has so few changes that
+// they fit into the limits of the standard even if they are added to a full list.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
 	var call span // the changes of one Record call

@@ -176,8 +176,8 @@ func (f *Follower) filesBehind(ctx context.Context, uri string) ([]weblink.Link,
 	return files, nil
 }
 
-// addNotes adds to a plan a note about each origin whose links were not followed, and one
-// failure if requests failed.
+// addNotes adds to a plan a note about each origin to which links were not followed, and
+// one failure if requests failed.
 func (f *Follower) addNotes(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))

@@ -277,7 +277,7 @@ func (in *Input) removeFiles(ctx context.Context) error {
 
 func lastMod(datestamp string) (d resourcesync.Datetime) {
 	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
-		d, _ = resourcesync.ParseDatetime(s.String()) // every valid datestamp is a W3C Datetime
+		d, _ = resourcesync.ParseDatetime(s.String()) // no error is possible, because every valid datestamp is a W3C Datetime
 	}
 	return d
 }

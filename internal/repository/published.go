@@ -346,8 +346,8 @@ func (l *lister) yieldLastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// Only the last deletion of a resource is listed: the resource may have been created and
-	// deleted again after one of the given changes.
+	// Only the last deletion of a resource is listed: after a given change, the resource may
+	// have been created and deleted again.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err

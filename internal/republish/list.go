@@ -281,7 +281,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // begin with the last links, "via" and "duplicate", because these are more important
+	for i := range slices.Backward(said.Links) { // try the last links first, because "via" and "duplicate" are more important
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
 	if l.incomplete++; l.incomplete == 1 {

@@ -58,7 +58,7 @@ func (in *Input) positionSetting() string { return fmt.Sprint("mirror log ", in.
 func (r *reader) setListing(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which one is published under that URI
+		return nil // the scan compares all resources, because two of them may have the same original URI, and the log does not show which one is published under that URI
 	}
 	was, err := r.lastPosition(ctx)
 	if err != nil {
@@ -186,8 +186,8 @@ type step struct {
 }
 
 // changes returns a listing of the changes in the log after the position start. If the
-// publication must keep the bytes of changes, the listing leaves out earlier states of
-// resources whose bytes the mirror no longer has.
+// publication must keep the bytes of changes, the listing leaves out each earlier state
+// whose bytes the mirror no longer has.
 func (r *reader) changes(start position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {

@@ -168,7 +168,8 @@ func (l *Log) isRepeated(row *Row) bool {
 	return false
 }
 
-// write adds a field "kind" to the JSON line unless kind is "".
+// write writes v as a JSON line. Unless kind is "", it adds kind to the line as the field
+// "kind".
 func (l *Log) write(kind Kind, v any) {
 	if l.err != nil {
 		return
@@ -201,8 +202,8 @@ func (l *Log) Event(e destination.Event) {
 	}
 }
 
-// addVerdict records, in an audit that repairs, only the differences that remain after the
-// repair.
+// addVerdict adds a row for a difference that an audit found. In an audit that repairs, it
+// adds only differences that remain after the repair.
 func (l *Log) addVerdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {

@@ -61,7 +61,7 @@ const (
 type Row struct {
 	Kind    Kind   `json:"kind"`
 	Set     string `json:"set,omitempty"`
-	Mode    string `json:"mode,omitempty"` // only in a row of kind Set
+	Mode    string `json:"mode,omitempty"` // the way in which the set was synchronised or compared; only in a row of kind Set
 	Cause   string `json:"cause,omitempty"`
 	Quirk   int    `json:"quirk,omitempty"` // number of the quirk, a known deviation of the Source from the standard; only in a row of kind Note
 	URI     string `json:"uri,omitempty"`
@@ -90,7 +90,7 @@ type Outcome struct {
 	Hint     string           `json:"hint,omitempty"`
 	Changed  bool             `json:"changed,omitempty"` // whether the run changed the mirror; then the history of the mirror has the run, too
 	Idle     bool             `json:"idle,omitempty"`    // whether the run had nothing to do; then the record of the next idle run replaces this record
-	Counts   map[string]int64 `json:"counts,omitempty"`  // numbers by name; two of the names are "created" and "bytes"
+	Counts   map[string]int64 `json:"counts,omitempty"`  // counts of the run by name, such as "created" and "bytes"
 }
 
 // Tally counts the rows of a run, including those that are not in the record.

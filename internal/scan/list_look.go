@@ -78,9 +78,9 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 	return nil
 }
 
-// algorithmToCompare returns an additional algorithm by which the bytes are hashed, if no
-// stated digest could be verified without it. Otherwise damaged bytes would be published
-// with a digest of the damaged bytes.
+// algorithmToCompare returns an additional algorithm by which to hash the bytes if the
+// configured algorithms cannot verify any stated digest. Unverified, damaged bytes would
+// be published with a digest of the damaged bytes.
 func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
 	comparable := func(d resourcesync.Digest) bool { return slices.Contains(l.algorithms(), d.Algorithm()) }
 	if x.Also != "" || len(x.Digests) == 0 || slices.ContainsFunc(x.Digests, comparable) {

@@ -64,7 +64,7 @@ func (b *listPlanner) run(since time.Time) error {
 		if ended := b.ctx.Err(); ended != nil {
 			return ended
 		}
-		if b.l.Changes { // only the last listed state of a resource counts
+		if b.l.Changes { // forget earlier entries for the resource, because only its last listed state counts
 			if err := b.omitted.Delete(e.URI); err != nil {
 				return err
 			}

@@ -63,7 +63,7 @@ type Plan struct {
 type item struct {
 	Path  []byte // the path of the file, which need not be valid UTF-8
 	New   bool
-	Label bool   // whether the bytes are as recorded, so that only type, encoding and links of the file are determined again
+	Label bool   // whether the bytes have not changed, so that only type, encoding and links of the file are determined again
 	Print stamp  // zero if unknown
 	Piece int64  // the number, in the plan, of the piece (part of a directory) that contains the file; 0 if no piece contains it
 	URI   string // the URI of the file in an adopted publication; "" if the function URI returns the same one
