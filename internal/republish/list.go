@@ -34,7 +34,7 @@ type lister struct {
 	unoriginal      int64        // the number of resources that are listed under their URI at the Source, because the URI in their "via" link cannot be used
 	firstUnoriginal string       // URI of one of the resources that the field unoriginal counts
 	doubtful        int64        // the number of the last change in the log that an earlier publication may have listed already: see position.Doubtful
-	incomplete      int64        // the number of resources of which statements (such as links) were left out, because no document may contain these statements
+	incomplete      int64        // the number of resources whose entries lack some statements (such as links), because no document may contain these statements
 	firstIncomplete string       // URI of one of the resources that the field incomplete counts
 }
 
