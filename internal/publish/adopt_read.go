@@ -157,7 +157,7 @@ type offer struct {
 	resources    int64
 	named        []*doc   // the Change Lists and indexes of Change Lists to which the Capability List links
 	changes      []*doc   // the Change Lists, oldest first, without a gap
-	left         []string // the keys of the documents that later publications will not link
+	left         []string // the keys of the documents that later publications will not link to
 	others       []resourcesync.Capability
 	gap          string // the reason why older Change Lists are not continued; "" if all Change Lists are continued
 }

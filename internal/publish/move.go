@@ -40,7 +40,7 @@ func (p *places) moveAway(ctx context.Context, o checkedSite) (note string, err 
 	if err != nil {
 		return "", fmt.Errorf("finishing the publication at %q: %w", before, err)
 	}
-	still, keys, err := p.toMove(ctx, o) // again, because completing the interrupted run may have added documents
+	still, keys, err := p.toMove(ctx, o) // look again, because completing the interrupted run may have added documents
 	if err != nil || still == "" {
 		return "", err
 	}

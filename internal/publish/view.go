@@ -142,7 +142,7 @@ func (v *View) Changes(ctx context.Context, set string, start time.Time) iter.Se
 				return
 			}
 		}
-		if err := v.checkLog(ctx, c.id, start); err != nil { // again, because changes may have been removed from the log while they were read
+		if err := v.checkLog(ctx, c.id, start); err != nil { // check again, because changes may have been removed from the log while they were read
 			yield(source.Bitstream{}, err)
 		}
 	}

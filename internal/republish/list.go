@@ -168,7 +168,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			return e, err
 		}
 		l.addOrigin(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // no length, hash and type: the "rs:md" element of the entry has them (1.1 §14.2)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link states no length, hash and type: the "rs:md" element of the entry has them (1.1 §14.2)
 		said.Links = append(inheritedLinks(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inheritedLinks(m.said.Links, keep, copyOf)
@@ -269,7 +269,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // without the parts that may make the entry invalid; these parts are added one by one below
+	fit := *said // a copy without the parts that may make the entry invalid; these parts are added one by one below
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit

@@ -79,8 +79,8 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 }
 
 // algorithmToCompare returns an additional algorithm by which to hash the bytes if the
-// configured algorithms cannot verify any stated digest. Unverified, damaged bytes would
-// be published with a digest of the damaged bytes.
+// configured algorithms cannot verify any stated digest. Without this, damaged bytes
+// would be published with a digest of the damaged bytes.
 func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
 	comparable := func(d resourcesync.Digest) bool { return slices.Contains(l.algorithms(), d.Algorithm()) }
 	if x.Also != "" || len(x.Digests) == 0 || slices.ContainsFunc(x.Digests, comparable) {

@@ -170,7 +170,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // the result is not used, because the cancellation may have caused an error in it
+		if err := ctx.Err(); err != nil { // do not use the result, because the cancellation may have caused an error in it
 			return err
 		}
 		return take(h)
