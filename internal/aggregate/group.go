@@ -197,7 +197,7 @@ func (of *group) add(m *member) error {
 	return of.members.Append(*m)
 }
 
-// Unmatched returns the globs of rules that matched no resource added.
+// Unmatched returns the globs of those rules that matched none of the added resources.
 func (g *Grouping) Unmatched() (globs []string) {
 	for i, hit := range g.matched {
 		if !hit {

@@ -90,7 +90,7 @@ func Check(rules []Rule) (wrong *Rule, err error) {
 }
 
 // Of returns the distinct Aggregations of the resource at a path, in the order of the
-// rules, which must be valid.
+// rules. The rules must be valid.
 func Of(rules []Rule, at string) (found []Aggregation) {
 	for i := range rules {
 		r := &rules[i]

@@ -50,7 +50,8 @@ type adoptionRecord struct {
 	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
 }
 
-// loadAdopted reads what an earlier adoption stored, if there was one, and sets s.foreign.
+// loadAdopted reads the record of an earlier adoption, and sets s.foreign. The record is
+// empty if nothing was adopted.
 func (s *Session) loadAdopted(ctx context.Context) (adoptionRecord, error) {
 	var a adoptionRecord
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -92,7 +93,7 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // numbers of changes whose datetime is too early, of changes whose datetime is too late, and of resources whose files could not be verified
+	early, late, weak int // three counts: changes with a datetime that is too early, changes with one that is too late, resources whose files could not be verified
 }
 
 // adopt adopts the publication in the output, if Site.Adopt is set and the state is new.
@@ -322,7 +323,7 @@ func (a *adopter) recordChanges(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // the changes of other programs are divided into new Change Lists, so they do not count here
+			if a.ours { // the changes of other programs do not count here, because they are divided into new Change Lists
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}

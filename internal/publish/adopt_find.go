@@ -232,7 +232,7 @@ func (a *adopter) findCapabilityList() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // this file is no such document, so the next name is tried
+			continue // not a usable document, so the next name is tried
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:

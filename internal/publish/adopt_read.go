@@ -24,7 +24,7 @@ type reader struct {
 	base   string
 }
 
-// doc has the facts about a document that was read completely, but not its entries.
+// doc describes a document that was read completely, without its entries.
 type doc struct {
 	key     string
 	header  resourcesync.Header
@@ -122,8 +122,8 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of the document to which the document parent links with the URI
-// loc. The URI may be relative.
+// key returns the key of a document. The URI loc is that of a link to it in the document
+// parent, and may be relative.
 func (r *reader) key(loc string, parent *doc) (string, error) {
 	u, err := url.Parse(r.base + parent.key)
 	if err == nil {
@@ -157,7 +157,7 @@ type offer struct {
 	resources    int64
 	named        []*doc   // the Change Lists and indexes of Change Lists to which the Capability List links
 	changes      []*doc   // the Change Lists, oldest first, without a gap
-	left         []string // the keys of the documents that future publications do not continue
+	left         []string // the keys of the documents that later publications will not link to
 	others       []resourcesync.Capability
 	gap          string // the reason why older Change Lists are not continued; "" if all Change Lists are continued
 }

@@ -92,7 +92,7 @@ func (b *bases) clear(ctx context.Context) error {
 }
 
 // lastChange returns the number of the last change that the stored bytes include, or -1 if
-// no publication is marked.
+// the stored bytes belong to no publication.
 func (b *bases) lastChange(ctx context.Context) (int64, error) {
 	text, err := b.read(ctx, markKey)
 	if err != nil || text == nil {
@@ -142,8 +142,8 @@ type baseWriter struct {
 	size    int64           // number of bytes in the open batch
 }
 
-// replace replaces the object at a key by about size bytes, which the function fill writes.
-// If fill returns false, the object is removed instead.
+// replace replaces the object at a key. The function fill writes the new bytes, about size
+// of them. If fill returns false, the object is removed instead.
 func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill func(io.Writer) (ok bool, err error)) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {

@@ -10,8 +10,8 @@ import (
 // every change. The Resource List of such a set is a single document.
 const smallSet = resourcesync.MaxEntries
 
-// staleness decides when a new Resource List or Resource Dump is made: when more than
-// 1/staleness of the resources have changed since the last one.
+// staleness is the divisor of a limit: a new Resource List or Resource Dump is made when
+// more than 1/staleness of the resources (a tenth) have changed since the last one.
 const staleness = 10
 
 // situation has the facts on which a decision depends: the state of a set, its last
@@ -22,7 +22,7 @@ type situation struct {
 	rewrite   bool      // whether documents are missing or outdated, and all must be written again
 	reword    bool      // whether the description of the set in the documents has changed
 	relabel   bool      // whether the Resource List has outdated labels (type, encoding, changefreq)
-	now       time.Time // present time, by the clock of the change log
+	now       time.Time // present time; later than all recorded changes
 	resources int64     // number of resources in the set
 	fresh     bool      // whether there are unpublished changes
 

@@ -77,8 +77,8 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	return dumps, r.removeArchives(ctx, dropped)
 }
 
-// removeArchives removes the archives that list documents missing from the output. The next
-// publication writes these archives again.
+// removeArchives removes each archive that lists a lost document. The next publication
+// writes these archives again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil
@@ -98,7 +98,7 @@ func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 // lostItems returns the items of a kind that can no longer be offered because files are
 // missing. It leaves out the open Change List, which the next publication rewrites.
 func (r *run) lostItems(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
-	var until []source.Item // the items since the last one whose file is missing
+	var until []source.Item // the items after the last lost item
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
 		if err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func (p *places) moveAway(ctx context.Context, o checkedSite) (note string, err 
 	if err != nil {
 		return "", fmt.Errorf("finishing the publication at %q: %w", before, err)
 	}
-	still, keys, err := p.toMove(ctx, o) // completing the interrupted run may have added documents
+	still, keys, err := p.toMove(ctx, o) // look again, because completing the interrupted run may have added documents
 	if err != nil || still == "" {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (p *places) toMove(ctx context.Context, o checkedSite) (before string, keys
 	}
 	info, err := publishedInfo(p.outPath)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // publication.json was removed by hand, or by an interrupted move
+	case errors.Is(err, fs.ErrNotExist): // no error: publication.json was removed by hand, or by an interrupted move
 	case err != nil:
 		return "", nil, err
 	case info.State != uuid:

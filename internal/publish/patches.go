@@ -23,7 +23,7 @@ type patching struct {
 	links       map[int64]resourcesync.Link // links to patches, by the number of the change
 	current     bool                        // whether the stored bytes (see bases) are those of the last publication
 	made        int64                       // number of patches made
-	bytes       int64                       // total length of these patches in bytes
+	bytes       int64                       // total length in bytes of the patches made
 	targetBytes int64                       // total length in bytes of the new versions of the resources that have a patch
 	contents    *contents
 	bases       baseWriter
@@ -246,8 +246,9 @@ func (c *contents) readWhole(ctx context.Context, m catalog.Resource) ([]byte, e
 }
 
 // readVerified passes a reader of the bytes of a resource to the function take. The
-// reader verifies the bytes when it reaches their end. ok is false if the resource has
-// more than limit bytes, no longer exists, or has changed since it was recorded.
+// reader verifies the bytes when it reaches their end. The result ok is false if the
+// resource has more than limit bytes, no longer exists, or has changed since it was
+// recorded.
 func (c *contents) readVerified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
 	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil
@@ -262,7 +263,7 @@ func (c *contents) readVerified(ctx context.Context, m catalog.Resource, limit i
 	defer body.Close()
 	err = take(resourcesync.NewVerifyReader(body, m.Length.Int64(), m.Digests))
 	if _, differs := errors.AsType[*resourcesync.MismatchError](err); differs {
-		return false, nil // the file has changed since it was recorded
+		return false, nil // no error: the file has changed since it was recorded
 	}
 	return err == nil, err
 }

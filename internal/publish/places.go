@@ -285,9 +285,9 @@ func (p *places) findOwn() {
 	}
 }
 
-// isOwnPath reports whether a path below the published directory belongs to an output in a
-// subdirectory or, if the published directory is itself a state directory, to that state.
-// The scan recognises state directories in subdirectories.
+// isOwnPath reports whether a path is in the output (a subdirectory of the published
+// directory), or belongs to the state if the published directory is itself a state
+// directory. The scan recognises state directories in subdirectories.
 func (p *places) isOwnPath(path string) bool {
 	p.reopening.RLock()
 	isState := p.isState

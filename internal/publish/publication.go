@@ -70,7 +70,7 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	for i, s := range spans {
 		w := &u.Changes[i]
 		if begins && !s.until.IsZero() {
-			continue // this Change List ends before the Change Dumps begin
+			continue // no Change Dump for this list, because it ends before the Change Dumps begin
 		}
 		w.Fresh, w.FreshFrom = c.changes(ctx, max(s.after, after), s.through), s.from
 		if from.After(s.from) {

@@ -82,8 +82,8 @@ type Set struct {
 	MaxDelete     string // largest number of deletions that a scan may find, such as "50" or "5%"; if it finds more, the set is not published; "" is the default of package guard
 }
 
-// A What selects the sets that a call of Session.Publish publishes, and the steps of
-// publishing.
+// A What is the task of a call of Session.Publish: the sets to publish, and the steps to
+// do.
 type What struct {
 	Sets   []string // names of the sets; nil means all
 	Rebase bool     // whether to write a new Resource List and Resource Dump in any case

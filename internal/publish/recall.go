@@ -18,8 +18,8 @@ type policyRecord struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
-	// Patches is stored here because a change of it requires a publication: when patches
-	// are switched on, a publication stores the bytes from which they will be made.
+	// Patches is stored here because switching patches on requires a publication, which
+	// stores the bytes from which later patches will be made.
 	Patches bool `json:",omitempty"`
 	// Withdrawn has the names of the sets whose documents were removed from the output.
 	// The Source Description no longer lists these sets.
@@ -62,8 +62,8 @@ func (s *Session) recall(ctx context.Context) error {
 }
 
 // lastPolicy returns the policyRecord of the last publication of a set as JSON. If
-// nothing was published since a move to another base URL, it returns that of the last
-// publication before the move.
+// nothing was published since a move to another base URL, this is the last publication
+// before the move.
 func (s *Session) lastPolicy(ctx context.Context, set string) (text string, ok bool, err error) {
 	if text, ok, err = s.facts.Setting(ctx, policySetting+set); ok || err != nil {
 		return text, ok, err

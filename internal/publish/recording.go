@@ -30,8 +30,8 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 // Look reads the file at a path of the site's directory as a scan does. It returns
 // fs.ErrNotExist if there is no such file or the file is not published. It is safe for
 // concurrent use. If the set has dumps, Look stores the bytes for them until release is
-// called. The caller must call release after Record, even if it does not call Record in the
-// end. Without dumps, release is nil.
+// called. The caller must call release: after Record, or when it decides not to call
+// Record. Without dumps, release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -166,9 +166,9 @@ func checkDescription(told, found *catalog.Resource) error {
 	return nil
 }
 
-// acceptListed is Accept for a set with an Input. If the resource is recorded already, its
-// path stays. An Input cannot look up a single resource, so only the next scan finds out
-// whether the Input lists the resource.
+// acceptListed does the work of Accept for a set with an Input. If the resource is
+// recorded already, its path stays. An Input cannot look up a single resource, so only the
+// next scan finds out whether the Input lists the resource.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {

@@ -32,7 +32,7 @@ type run struct {
 	scan       scan.Result
 	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // before the first Change Dump, the time since which bytes are stored for it; zero if no bytes are stored
+	keepsSince time.Time // time since which bytes are stored for the first Change Dump; zero if there are dumps already, or no bytes are stored
 
 	// now is the time of the publication. The publication has the changes up to number
 	// seq, which are all earlier than now.
@@ -63,10 +63,10 @@ func (r *run) publishSet(ctx context.Context) error {
 	}
 }
 
-// scanAndPublish scans the set once and publishes it. The result again is true if another
-// scan is needed, because bytes that a dump must contain no longer exist; this happens
-// only if mayRepeat is true. It is also true if Change Dumps had to end, so that another
-// publication begins new ones.
+// scanAndPublish scans the set once and publishes it. The result again is true in two
+// cases: bytes that a dump must contain are gone, and another scan will find the newer
+// bytes (only if mayRepeat is true); or Change Dumps had to end, and another publication
+// has to begin new ones.
 func (r *run) scanAndPublish(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.scanSet(ctx); err != nil {
 		return false, err
@@ -331,8 +331,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.findOutdated(ctx, &s)
 }
 
-// countSince counts the changes with after < Seq <= through. It continues an earlier
-// count in t, and stores the new count there.
+// countSince counts the changes with after < Seq <= through. It continues the count that
+// an earlier call stored in t, and stores the new count there.
 func (r *run) countSince(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -383,8 +383,8 @@ func (r *run) findOutdated(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// labels returns, by name, those settings whose change requires new documents, even if no
-// resource has changed.
+// labels returns, by name, the settings on which the documents depend: if one of them
+// changes, new documents are needed even if no resource has changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	rules, err := json.Marshal(r.Rules)
@@ -399,7 +399,7 @@ func (r *run) labels() map[string]string {
 	}
 	policy, failed := json.Marshal(policyRecord{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
-		panic(err) // impossible, because the values consist of strings and numbers
+		panic(err) // Marshal cannot fail, because the values consist of strings and numbers
 	}
 	called := ""
 	if r.called > 0 {
@@ -466,7 +466,7 @@ func (r *run) recordPublished(ctx context.Context, d decision, pub source.Public
 	r.report.Published, r.report.Publication = true, pub.ID
 	fresh := pub.ChangesThrough - r.last.ChangesThrough
 	r.last = pub
-	r.full = false // later snapshots in this run must not have the time of this scan
+	r.full = false // so that no later snapshot in this run has the time of this scan
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)

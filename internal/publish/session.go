@@ -48,14 +48,14 @@ type setState struct {
 	// bases stores the last published bytes of each resource. It is nil if no patches are
 	// made.
 	bases *bases
-	// recording is locked by Record, by a scan while it compares and records, and while the
-	// time of a publication is set.
+	// recording is locked by each call of Record, while a scan compares and records, and
+	// while the time of a publication is set.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // whether an interrupted publication was completed that no report has mentioned yet
+	recovered bool  // whether an interrupted publication was completed, and no report has mentioned this yet
 	looked    bool  // whether this session has checked that the published documents are in the output
 	sinceList tally // the number of changes since the last Resource List
 	sinceDump tally
@@ -209,9 +209,9 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 const (
 	dirSetting    = "dir"     // the published directory to which the state belongs
 	outSetting    = "out"     // the output directory
-	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which the set's Resource List was written
-	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when the set's Resource List was written
-	policySetting = "policy " // followed by the name of a set; the value is the JSON of a policyRecord
+	hashSetting   = "hash "   // prefix, followed by the name of a set; the value has the options with which the set's Resource List was written
+	calledSetting = "called " // prefix, followed by the name of a set; the value is what Relabelled returned when the set's Resource List was written
+	policySetting = "policy " // prefix, followed by the name of a set; the value is the JSON of a policyRecord
 )
 
 // checkSettings returns an error if the state belongs to another site or to a mirror.
@@ -380,8 +380,8 @@ func (s *Session) isOurs(ctx context.Context, set *setState, path string) (bool,
 	return ours, err
 }
 
-// decideChanges sets the empty Change fields of changes to created or updated, according to
-// the recorded state.
+// decideChanges fills in the empty Change fields of the given changes: with created or
+// updated, according to the recorded state.
 func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
 	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
 		return nil

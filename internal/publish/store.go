@@ -49,7 +49,7 @@ func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resourc
 		return r, nil, err
 	}
 	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
-	s.count(key, 1) // this call is counted before the bytes exist, so that prune never removes them
+	s.count(key, 1) // the call is counted before the bytes exist, so that prune never removes these bytes
 	release = sync.OnceFunc(func() { s.count(key, -1) })
 	if err := batch.Commit(ctx); err != nil {
 		release()
@@ -66,8 +66,8 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes the stored bytes that are needed neither by a caller of hold nor by one
-// of the unpacked changes, which no Change Dump contains yet.
+// prune removes stored bytes, except those that a caller of hold still needs, and those
+// of the given changes, which no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, unpacked iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range spool.Batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
@@ -80,9 +80,9 @@ func (s *store) prune(ctx context.Context, unpacked iter.Seq2[catalog.Change, er
 	return nil
 }
 
-// remove locks s.mu, so that release has to wait. Therefore the bytes of a change that is
-// recorded meanwhile stay: either release was not called for them yet, or the change is
-// one of the unpacked changes.
+// remove locks s.mu, so that release has to wait. Thus it never removes the bytes of a
+// change that is being recorded: either the caller of hold has not called release yet, or
+// the change is already among the unpacked changes.
 func (s *store) remove(ctx context.Context, infos []blob.Info, unpacked iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

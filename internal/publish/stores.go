@@ -32,9 +32,9 @@ type changeLog interface {
 	// LastSeq returns the number and time of the last change of a set, or zero values if
 	// the set has none.
 	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
-	// ForgetChanges removes the oldest changes with Seq <= through from the log, about as
-	// many as limit says, but never the last change of the set. Forgotten returns the time
-	// of the newest change that was removed.
+	// ForgetChanges removes the oldest changes with Seq <= through from the log. It
+	// removes about limit changes, but never the last change of the set. Forgotten returns
+	// the time of the newest change that was removed.
 	ForgetChanges(ctx context.Context, set catalog.SetID, through, limit int64) (int64, error)
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }

@@ -73,7 +73,7 @@ type mementos struct {
 	until time.Time // entries of changes do not link to versions that ended before this time, because these versions are removed after the publication
 }
 
-// addLinks links an entry to the version that was current at the time since, if that
+// addLinks links an entry to the version that was current at the given time, if that
 // version has the digest of the entry.
 func (m *mementos) addLinks(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
@@ -136,7 +136,7 @@ type relations struct {
 }
 
 // addLinks links an entry to its Aggregations, and to the version that was current at the
-// time since.
+// given time.
 func (l *relations) addLinks(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	if l == nil {
 		return nil
@@ -174,7 +174,7 @@ func (r *run) keepVersions(ctx context.Context) error {
 	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
 		return fmt.Errorf("keeping versions: %w", err)
 	}
-	if r.incomplete { // whoever removed the missing documents may have removed files of versions, too
+	if r.incomplete { // place all versions again: whoever removed the missing documents may have removed files of versions, too
 		if err := r.placeVersions(ctx); err != nil {
 			return fmt.Errorf("placing the files of versions again: %w", err)
 		}
@@ -184,10 +184,10 @@ func (r *run) keepVersions(ctx context.Context) error {
 	return err
 }
 
-// newStates returns the states of resources to store as versions: those that came with the
-// changes since the last stored version. If no version was stored before, it returns the
-// present states of all resources. It returns both if some of these changes may be missing
-// from the log, because the set kept no versions for a while.
+// newStates returns the states of resources to store as versions. The first time these are
+// the present states of all resources, later the states that came with the changes since
+// the last stored version. If some of these changes may be missing from the log, it
+// returns the present states as well.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {

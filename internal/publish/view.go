@@ -116,7 +116,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set since the time start, oldest first. It leaves out a
+// Changes yields the changes of a set since the given time, oldest first. It leaves out a
 // change if the same resource changed again later, because only the present bytes can be
 // read.
 func (v *View) Changes(ctx context.Context, set string, start time.Time) iter.Seq2[source.Bitstream, error] {
@@ -142,7 +142,7 @@ func (v *View) Changes(ctx context.Context, set string, start time.Time) iter.Se
 				return
 			}
 		}
-		if err := v.checkLog(ctx, c.id, start); err != nil { // changes may have been removed from the log while they were read
+		if err := v.checkLog(ctx, c.id, start); err != nil { // check again, because changes may have been removed from the log while they were read
 			yield(source.Bitstream{}, err)
 		}
 	}
@@ -180,7 +180,7 @@ func (c *contents) lastBefore(ctx context.Context, from time.Time) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // the result is between these two numbers
+	low, high := int64(0), last // bounds of the result, for a binary search
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.firstChange(ctx, middle, high)
@@ -188,7 +188,7 @@ func (c *contents) lastBefore(ctx context.Context, from time.Time) (int64, error
 			return 0, err
 		}
 		switch {
-		case next.Seq == 0: // no change has a number greater than middle
+		case next.Seq == 0: // there is no change from middle+1 to high
 			high = middle
 		case next.Datetime.Before(from):
 			low = next.Seq
@@ -224,7 +224,7 @@ func (c *contents) yieldLasting(ctx context.Context, changes []catalog.Change, y
 		m := now[i]
 		deleted := ch.Change == resourcesync.Deleted
 		if deleted == m.Member || !deleted && (!m.Changed.Equal(ch.Datetime) || !m.Length.Known()) {
-			continue // the resource has changed again since this change
+			continue // skip this change, because the resource has changed again
 		}
 		var b source.Bitstream
 		if !deleted {

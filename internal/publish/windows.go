@@ -17,7 +17,7 @@ type span struct {
 	from, until    time.Time // the period of the Change List; until is zero while the list is open
 	entries        int64
 	bytes          int64
-	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
+	fresh          int64 // the total length in bytes of the resources whose changes the last publication did not list yet
 }
 
 func (s span) number() int64 { return s.after + 1 }
@@ -39,10 +39,9 @@ func (l *limits) size(ch *catalog.Change) int64 {
 }
 
 // divide distributes changes over the open Change List and as many new lists as necessary.
-// The open list already contains the changes with numbers up to the parameter listed.
-// Changes that one call of Record recorded have the same time, and stay together. One call
-// has so few changes that even a full list with these changes added is within the limits of
-// the standard.
+// The open list already contains the changes with Seq <= listed. Changes that one call of
+// Record recorded have the same time, and stay together. One call has so few changes that
+// they fit into the limits of the standard even if they are added to a full list.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
 	var call span // the changes of one Record call
@@ -104,7 +103,7 @@ func (d *divider) add(call span) {
 // List, without the links that a publication adds.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
-	const aroundLink = 32 // approximately how much longer a link is in a document than in the text of a Remainder
+	const aroundLink = 32 // a link in a document is about this many bytes longer than in the text of a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))

@@ -72,8 +72,9 @@ type linked struct {
 	files  []weblink.Link // with absolute URLs
 }
 
-// follow omits a record if one of its links fails with a temporary error, so that the next
-// run follows the links of the record again.
+// follow returns the files to which the given records link. It omits a record if one of
+// its links fails with a temporary error, so that the next run follows the links of the
+// record again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []storedRecord) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
@@ -175,8 +176,8 @@ func (f *Follower) filesBehind(ctx context.Context, uri string) ([]weblink.Link,
 	return files, nil
 }
 
-// addNotes adds to a plan a note about each origin whose links were not followed, and one
-// failure if requests failed.
+// addNotes adds to a plan a note about each origin to which links were not followed, and
+// one failure if requests failed.
 func (f *Follower) addNotes(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))
@@ -195,7 +196,7 @@ func linksIn(text []byte) (links []string) {
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // at the end of the metadata or at an XML error
+			return links // the metadata ends here, or is not well-formed
 		}
 		switch t := t.(type) {
 		case xml.StartElement:

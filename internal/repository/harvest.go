@@ -46,7 +46,7 @@ type Summary struct {
 	Records, Deleted int64
 	Answers          int64
 	Short            int64              // number of records that the list lacks, compared with the number that the repository states
-	Kept             int64              // number of records that are missing in a complete list, but were not deleted
+	Kept             int64              // number of records that a complete list lacks, but that were kept: they exist, or their state is unknown
 	Bad              []oaipmh.BadRecord // the first 100 unusable records without an identifier
 }
 
@@ -135,7 +135,8 @@ func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err erro
 	return kept, nil
 }
 
-// isGone requests a record. The returned page contains the record if the record exists.
+// isGone requests a record, and reports whether it is deleted or no longer in the
+// harvested set. The returned page contains the record if the record exists.
 func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
 	page := &oaipmh.Page{}
 	r, err := h.Client.Record(ctx, identifier, h.Prefix)
@@ -145,7 +146,7 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
 		return false, page, err
 	case err != nil:
-		return false, page, nil // this response does not show whether the record exists
+		return false, page, nil // it is unknown whether the record exists, so it is kept
 	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
 		return true, page, nil
 	}
@@ -153,19 +154,19 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// countMissing returns the number of records that the repository states to have and did not
-// list. If the number is not 0, the list is incomplete, so nothing may be deleted.
+// countMissing returns the number of records that the list lacks, compared with the number
+// that the repository states. If any record is missing, nothing may be deleted.
 func (h *Harvest) countMissing(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // the list was read in parts, and the repository only stated the size of a part
+		return 0, nil // the repository stated no total, because the list was read in parts
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
 	return max(0, p.Size-came), err
 }
 
-// format returns only the prefix if the repository does not list the metadata format, which
-// happens.
+// format returns the metadata format that is harvested. If the repository does not list
+// this format, which happens, only the prefix is known.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	formats, err := h.Client.Formats(ctx)
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
@@ -197,7 +198,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
 	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp later than a known datestamp is wrong, and ignored
-		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse a request whose "from" is before earliestDatestamp
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // not earlier, because some servers refuse a "from" before earliestDatestamp
 	}
 }
 

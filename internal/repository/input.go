@@ -129,7 +129,7 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
-			return // a dry run before the first harvest
+			return // in a dry run before the first harvest there are no records
 		}
 		for some, err := range in.Harvest.Store.recordsWhere(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
 			if err != nil {
@@ -217,8 +217,8 @@ func (in *Input) writeFiles(ctx context.Context, some []storedRecord) (err error
 	return st.update(ctx, "pending = NULL", own)
 }
 
-// isForeign reports whether there is a file at the path of a record that this harvest did not
-// write and whose content differs from the record.
+// isForeign reports whether a file of another program is at the path of a record. Such a file
+// was not written by this harvest, and its content differs from the record.
 func (in *Input) isForeign(ctx context.Context, k *storedRecord) (bool, error) {
 	if k.written {
 		return false, nil
@@ -277,7 +277,7 @@ func (in *Input) removeFiles(ctx context.Context) error {
 
 func lastMod(datestamp string) (d resourcesync.Datetime) {
 	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
-		d, _ = resourcesync.ParseDatetime(s.String()) // every valid datestamp is a W3C Datetime
+		d, _ = resourcesync.ParseDatetime(s.String()) // no error is possible, because every valid datestamp is a W3C Datetime
 	}
 	return d
 }

@@ -46,14 +46,14 @@ func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom begins with the Resource Map that has the number first. It omits maps whose Atom
-// document is missing or too large for a record.
-func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, first int64) iter.Seq2[*mapItem, error] {
+// mapsFrom yields the Resource Maps of a set whose number is at least lowest. It omits
+// maps whose Atom document is missing or too large for a record.
+func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, lowest int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
 			return
 		}
-		for row, err := range p.Maps.Items.Items(ctx, set.ID, mapKind, first) {
+		for row, err := range p.Maps.Items.Items(ctx, set.ID, mapKind, lowest) {
 			m := &mapItem{}
 			if err == nil {
 				err = json.Unmarshal([]byte(row.Body), m)
@@ -85,7 +85,8 @@ func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mapOf returns nil if the identifier is not that of a Resource Map's record.
+// mapOf returns the Resource Map whose record has the identifier, and the set of the map.
+// It returns nil if there is no such map.
 func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet, *mapItem, error) {
 	i := strings.LastIndex(identifier, mapRecordMark)
 	if i < 0 {
@@ -150,7 +151,7 @@ func (l *lister) yieldMaps(after int64) error {
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the file was removed after mapsFrom found it
+			continue // skip this map, because its file was removed after mapsFrom found it
 		}
 		if err != nil {
 			return err

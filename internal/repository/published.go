@@ -98,7 +98,7 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	return formats, nil
 }
 
-// format returns false if the set is not harvested.
+// format returns the metadata format of a harvested set, or false for any other set.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -202,8 +202,8 @@ type lister struct {
 	index    int
 }
 
-// yieldSet yields the records of one set that follow a place. A place without a kind is the
-// beginning of the set.
+// yieldSet yields the records of one set that come after a place (position in the list). A
+// place without a kind is the beginning of the set.
 func (l *lister) yieldSet(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
@@ -246,9 +246,9 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // the log may have lost changes that the harvester needs
+		return false, 0, err // changes that the harvester needs may have been removed from the log
 	}
-	low := first.Seq // number of a change before the requested time
+	low := first.Seq // highest known number of a change before the requested time
 	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
 	for err == nil && low < high { // binary search; each change with a greater number than "high" is at or after the requested time
 		middle := low + (high-low)/2
@@ -262,7 +262,8 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	return true, low, err
 }
 
-// changeAfter returns the zero Change if the log has no change after the number seq.
+// changeAfter returns the first change in the log after the number seq, or the zero
+// Change if there is none.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -302,8 +303,9 @@ type entry struct {
 	deleted bool
 }
 
-// yieldChanges yields a record for each resource that changed after a place. If the kind of
-// the place is amongDeletions, it yields only the records of deleted resources.
+// yieldChanges yields a record for each resource that changed after a place (position in
+// the list). If the kind of the place is amongDeletions, it yields only the records of
+// deleted resources.
 func (l *lister) yieldChanges(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -330,7 +332,8 @@ func (l *lister) yieldChanges(from place) error {
 	return flush()
 }
 
-// yieldLastChanges skips a change if the resource has a later change.
+// yieldLastChanges yields a record for each given change, except changes of resources
+// that changed again later.
 func (l *lister) yieldLastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -343,8 +346,8 @@ func (l *lister) yieldLastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// Only the last deletion of a resource is listed: the resource may have been created and
-	// deleted again after one of the given changes.
+	// Only the last deletion of a resource is listed: after a given change, the resource may
+	// have been created and deleted again.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -375,7 +378,7 @@ func (l *lister) yieldRecords(some []entry) error {
 		if l.metadata && !it.Deleted {
 			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // the file was removed after the publication; the next publication has the deletion
+				continue // skip this record, because its file was removed; the next publication will list the deletion
 			}
 			if err != nil {
 				return err
@@ -411,7 +414,7 @@ func (p *Published) recordsOf(ctx context.Context, set int, some []entry, s oaip
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // the record is listed with the other set
+				records[i].Identifier = "" // the record is listed with the other set, so it is not listed with this one
 			}
 		}
 	}
@@ -525,7 +528,8 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// readRecord reads at most one KiB more than the longest allowed record.
+// readRecord reads the file of a record. It stops one KiB after the length of the longest
+// allowed record.
 func readRecord(files fs.FS, name string) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {

@@ -93,7 +93,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // one for iterating over records, and one for writing at the same time
+	db.SetMaxOpenConns(2) // one connection iterates over records while the other one writes
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
@@ -153,7 +153,8 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// transact commits the transaction if the function run returns nil. Otherwise it rolls back.
+// transact calls the function run in a transaction. It commits if run returns nil, and
+// otherwise rolls back.
 func (s *Store) transact(ctx context.Context, run func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -238,7 +239,7 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
 // keepRecord marks a record as listed in this round, so that the record is not deleted at the
-// end of a complete list. It also stores the records in page.
+// end of a complete list. It also stores the records that the given page contains.
 func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -248,7 +249,8 @@ func (s *Store) keepRecord(ctx context.Context, id int64, page *oaipmh.Page, p *
 	})
 }
 
-// markDeleted marks all records as deleted that the harvest with the number round did not list.
+// markDeleted marks records as deleted: all those that the harvest with the given number did
+// not list.
 func (s *Store) markDeleted(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
@@ -266,8 +268,8 @@ type storedRecord struct {
 // batch is the usual number of records that are read together.
 const batch = 500
 
-// recordsWhere yields the records that match an SQL condition by ID, in batches of n. The
-// caller may write to the Store while it iterates.
+// recordsWhere yields the records that match an SQL condition, ordered by ID, in batches
+// of n records. The caller may write to the Store while it iterates.
 func (s *Store) recordsWhere(ctx context.Context, where string, n int) iter.Seq2[[]storedRecord, error] {
 	query := "SELECT id, identifier, path, datestamp, written, ifnull(wrong, ''), pending FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
 	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *storedRecord) (int64, error) {

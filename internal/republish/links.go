@@ -15,9 +15,9 @@ var originalOnly = []string{
 	resourcesync.RelPatch, resourcesync.RelMemento, resourcesync.RelTimeGate,
 }
 
-// Inherits reports whether the entry of a copy repeats the links that have the relation
-// rel in the original entry. keep has further relations that the configuration allows.
-// Links with rel="via" are never repeated: see Origin.
+// Inherits reports whether the entry of a copy repeats the links of the original entry
+// that have the relation rel. The parameter keep has further relations that the
+// configuration allows. Links with rel="via" are never repeated: see Origin.
 func Inherits(rel string, keep []string) bool {
 	return rel != resourcesync.RelVia && (slices.Contains(keep, rel) || !slices.Contains(originalOnly, rel))
 }

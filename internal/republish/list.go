@@ -30,11 +30,11 @@ type lister struct {
 	more    bool     // whether the listed URIs have more origins than the field origins contains
 
 	spool           string       // directory for temporary files; "" means the directory of the operating system
-	usedURIs        *spool.Index // the original URIs under which resources are already listed, since two resources may state the same URI
+	usedURIs        *spool.Index // the original URIs that are in use already, because two resources may state the same one
 	unoriginal      int64        // the number of resources that are listed under their URI at the Source, because the URI in their "via" link cannot be used
 	firstUnoriginal string       // URI of one of the resources that the field unoriginal counts
 	doubtful        int64        // the number of the last change in the log that an earlier publication may have listed already: see position.Doubtful
-	incomplete      int64        // the number of resources of which statements (such as links) were left out, because no document may contain these statements
+	incomplete      int64        // the number of resources whose entries lack some statements (such as links), because no document may contain these statements
 	firstIncomplete string       // URI of one of the resources that the field incomplete counts
 }
 
@@ -144,7 +144,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	}
 	copies, err := l.copyURIs(ctx, batch, links)
 	if err != nil {
-		return yield(scan.Listed{}, err) // an error without a URI concerns a part of the listing
+		return yield(scan.Listed{}, err) // an error without a URI means that a part of the listing could not be read
 	}
 	for i := range batch {
 		e, err := l.entry(ctx, &batch[i], func(uri string) string { return copies[uri] })
@@ -168,7 +168,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			return e, err
 		}
 		l.addOrigin(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link has no length, hash and type, because the "rs:md" element of the entry has them (1.1 §14.2)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link states no length, hash and type: the "rs:md" element of the entry has them (1.1 §14.2)
 		said.Links = append(inheritedLinks(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inheritedLinks(m.said.Links, keep, copyOf)
@@ -228,9 +228,9 @@ func (l *lister) doubtAbout(m *member) Doubt {
 	return ""
 }
 
-// copyURIs returns the URIs of our copies of the resources to which the members of a
-// batch link. The keys of the result are the URIs in the links. The function follow
-// selects the links by their relation.
+// copyURIs finds the resources to which the given members link, and returns the URIs of
+// our copies of these resources, by the URI in the link. It considers only links whose
+// relation the function follow accepts.
 func (l *lister) copyURIs(ctx context.Context, batch []member, follow func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
@@ -257,8 +257,8 @@ func (l *lister) copyURIs(ctx context.Context, batch []member, follow func(rel s
 }
 
 // setRemainder adds the links and further attributes of the original entry to the entry
-// of the copy, except those that a document must not contain, because a mirror accepts
-// more than a publisher may write.
+// of the copy. It leaves out those that a document must not contain, because a mirror
+// accepts more than a publisher may write.
 func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
 		return err
@@ -269,7 +269,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // has no parts that may make the entry invalid; these are added one by one below
+	fit := *said // a copy without the parts that may make the entry invalid; these parts are added one by one below
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit
@@ -281,7 +281,7 @@ func (l *lister) setRemainder(e *scan.Listed, said *resourcesync.Remainder) (err
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // begin with the last links, "via" and "duplicate", because these are more important
+	for i := range slices.Backward(said.Links) { // try the last links first, because "via" and "duplicate" are more important
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
 	if l.incomplete++; l.incomplete == 1 {

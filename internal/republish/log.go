@@ -36,7 +36,7 @@ type position struct {
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // it cannot fail, because all fields are strings, numbers and times
+		panic(err) // Marshal cannot fail, because all fields are strings, numbers and times
 	}
 	return string(text)
 }
@@ -58,7 +58,7 @@ func (in *Input) positionSetting() string { return fmt.Sprint("mirror log ", in.
 func (r *reader) setListing(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // compares all resources, because two of them may have the same original URI, and the log does not show which one is published under that URI
+		return nil // the scan compares all resources, because two of them may have the same original URI, and the log does not show which one is published under that URI
 	}
 	was, err := r.lastPosition(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *reader) storePosition(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
-	if !p.Follows { // all resources were listed, and a run on the mirror may have changed some of them meanwhile
+	if !p.Follows { // all resources were listed, so it is unknown whether the list has the changes that a run made meanwhile
 		var err error
 		if r.now.Doubtful, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
@@ -185,8 +185,8 @@ type step struct {
 }
 
 // changes returns a listing of the changes in the log after the position start. If the
-// publication must keep the bytes of changes, the listing leaves out earlier states of
-// resources whose bytes the mirror no longer has.
+// publication must keep the bytes of changes, the listing leaves out each earlier state
+// whose bytes the mirror no longer has.
 func (r *reader) changes(start position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
@@ -277,10 +277,9 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// setOutdated sets the field outdated of those changes whose resulting state is no longer
-// the present one: the mirror has other bytes at the path, or none. After a doubtful
-// deletion (see isDoubtfulDeletion) it also sets the field if the mirror has the resource
-// again.
+// setOutdated sets the field outdated of each change whose resulting state is not the
+// present one: the mirror has other bytes at the path, or none. A doubtful deletion (see
+// isDoubtfulDeletion) is outdated if the mirror has the resource again.
 func (r *reader) setOutdated(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {

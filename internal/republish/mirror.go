@@ -33,8 +33,8 @@ type Mirror interface {
 	// LogHas reports whether the log has all changes after the change with the given
 	// number and time, which must come from LogEnd or EachLogged.
 	LogHas(ctx context.Context, seq int64, at time.Time) (bool, error)
-	// EachLogged calls take, in order, for each change in the log with after < seq <=
-	// through. states has the state of the resource in every set after the change, as
+	// EachLogged calls take for each change in the log with after < seq <= through, in
+	// order. It passes the state of the resource in every set after the change, as
 	// MembersOf yields it. Each of these states has a URI and a path.
 	EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, states []destination.Held) error) error
 	// Kept returns the path, below the directory of the mirror, of a file with the earlier

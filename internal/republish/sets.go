@@ -38,10 +38,9 @@ func members(ctx context.Context, m Mirror, sets []string, keptSet string) iter.
 	}
 }
 
-// mergeStates merges the states of a resource in several sets into one member. If
-// lastIsKept is true, the last state is that in the set with the resources that the
-// mirror keeps in an earlier state. If the resource is in no set, the result is the zero
-// member.
+// mergeStates merges the states of a resource in several sets into one member. lastIsKept
+// says that the last state is from the set with the resources that the mirror keeps in an
+// earlier state. If the resource is in no set, the result is the zero member.
 func mergeStates(states []destination.Held, lastIsKept bool) (one member, err error) {
 	for i := range states {
 		h := &states[i]

@@ -34,7 +34,7 @@ var fetchCauses = map[fetch.Kind]string{
 	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
 }
 
-// verdictCauses has only the verdicts of an audit that count as failures.
+// verdictCauses has the cause for each verdict of an audit that counts as a failure.
 var verdictCauses = map[destination.Verdict]string{
 	destination.VerdictMissing: CauseMissing, destination.VerdictDifferent: CauseDifferent, destination.VerdictError: CauseUnread, destination.VerdictExtra: CauseExtra,
 }

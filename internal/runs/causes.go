@@ -17,7 +17,7 @@ func (r *Record) Troubled() bool {
 // Group contains the failures of a run with the same cause.
 type Group struct {
 	Cause string
-	What  string // explains the cause to the user
+	What  string // explanation of the cause for the user
 	Next  string // the command that the user should run next
 	N     int64  // number of failures with the cause; Rows may contain only some of them
 	Rows  []Row

@@ -80,7 +80,8 @@ func (l *Log) begin(state string, lastRun int64) (err error) {
 	return prune(l.root)
 }
 
-// createFile tries the next number if another process takes a number at the same moment.
+// createFile creates the file of a record. The number of the record is the first free one
+// after all records and after lastRun.
 func createFile(root *os.Root, lastRun int64) (*os.File, int64, error) {
 	all, err := runIDs(root)
 	if err != nil {
@@ -167,7 +168,8 @@ func (l *Log) isRepeated(row *Row) bool {
 	return false
 }
 
-// write adds a field "kind" to the JSON line unless kind is "".
+// write writes v as a JSON line. Unless kind is "", it adds kind to the line as the field
+// "kind".
 func (l *Log) write(kind Kind, v any) {
 	if l.err != nil {
 		return
@@ -200,8 +202,8 @@ func (l *Log) Event(e destination.Event) {
 	}
 }
 
-// addVerdict records, in an audit that repairs, only the differences that remain after the
-// repair.
+// addVerdict adds a row for a difference that an audit found. In an audit that repairs, it
+// adds only differences that remain after the repair.
 func (l *Log) addVerdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
@@ -292,9 +294,9 @@ func (l *Log) isIdle(o *Outcome) bool {
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// countPrevious counts the previous run in end and returns its number if both runs are idle; else
-// it returns 0. The record of a counted run is removed: otherwise many idle runs would displace the
-// records of other runs.
+// countPrevious adds the previous run to the counts in end and returns the number of that run, if
+// both runs are idle; else it returns 0. The record of a counted run is removed: otherwise many
+// idle runs would displace the records of other runs.
 func (l *Log) countPrevious(end *End) (int64, error) {
 	if !end.Idle {
 		return 0, nil

@@ -61,7 +61,7 @@ const (
 type Row struct {
 	Kind    Kind   `json:"kind"`
 	Set     string `json:"set,omitempty"`
-	Mode    string `json:"mode,omitempty"` // only in a row of kind Set
+	Mode    string `json:"mode,omitempty"` // the way in which the set was synchronised or compared; only in a row of kind Set
 	Cause   string `json:"cause,omitempty"`
 	Quirk   int    `json:"quirk,omitempty"` // number of the quirk, a known deviation of the Source from the standard; only in a row of kind Note
 	URI     string `json:"uri,omitempty"`
@@ -76,8 +76,8 @@ type failure struct{ set, cause, uri string }
 
 func failureOf(row *Row) failure { return failure{row.Set, row.Cause, row.URI} }
 
-// retriedIn reports whether a row of kind Retried for a set takes back the failure. A resource
-// without a possible path is not tried again.
+// retriedIn reports whether a row of kind Retried for a set takes back the failure. It does
+// not if no path is possible for the resource, because such a resource is not tried again.
 func (f failure) retriedIn(set string) bool {
 	return f.set == set && f.uri != "" && f.cause != CauseNoPlace
 }
@@ -90,7 +90,7 @@ type Outcome struct {
 	Hint     string           `json:"hint,omitempty"`
 	Changed  bool             `json:"changed,omitempty"` // whether the run changed the mirror; then the history of the mirror has the run, too
 	Idle     bool             `json:"idle,omitempty"`    // whether the run had nothing to do; then the record of the next idle run replaces this record
-	Counts   map[string]int64 `json:"counts,omitempty"`  // numbers by name; two of the names are "created" and "bytes"
+	Counts   map[string]int64 `json:"counts,omitempty"`  // counts of the run by name, such as "created" and "bytes"
 }
 
 // Tally counts the rows of a run, including those that are not in the record.
@@ -111,7 +111,7 @@ func sum[K comparable](counts map[K]int64) (total int64) {
 	return total
 }
 
-// count returns false for a row that exceeds the limits of the record.
+// count counts a row. It returns false if the row exceeds the limits of the record.
 func (t *Tally) count(row *Row) (keep bool) {
 	switch row.Kind {
 	case Set:

@@ -64,7 +64,7 @@ func runIDs(root *os.Root) ([]int64, error) {
 	var all []int64
 	for _, name := range found {
 		if m := recordName.FindStringSubmatch(name); m != nil {
-			id, _ := strconv.ParseInt(m[1], 10, 64) // cannot fail, since the number has at most 18 digits
+			id, _ := strconv.ParseInt(m[1], 10, 64) // ParseInt cannot fail, because the number has at most 18 digits
 			all = append(all, id)
 		}
 	}
@@ -151,7 +151,7 @@ func readEdges(root *os.Root, id int64) (*Record, error) {
 	if line, ok := bytes.CutSuffix(tail, []byte("\n")); ok {
 		rec.addLine(line[bytes.LastIndexByte(line, '\n')+1:])
 	}
-	rec.Rows = nil // if the run has not ended, the last line may be a row
+	rec.Rows = nil // remove the last line, which was added as a row if the run has not ended
 	if rec.End == nil {
 		rec.Tally = Tally{}
 	}

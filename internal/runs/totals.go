@@ -17,7 +17,7 @@ const (
 	ExitFailed    = 1 // a document of the Source cannot be used
 	ExitPartial   = 4 // some resources failed or were left out, or changes are unknown
 	ExitTemporary = 5 // a document of the Source is unavailable at present
-	ExitGuard     = 6 // the user's consent is needed
+	ExitGuard     = 6 // the run needs the consent of the user
 )
 
 // Totals are the results of a run over all its sets.
@@ -69,7 +69,8 @@ func (t *Totals) addCounts(c destination.Counts, origins map[string]int64, parti
 	}
 }
 
-// AddCounts adds counts to total and returns it. If total is nil, AddCounts creates it.
+// AddCounts adds the given counts to the map total and returns this map. If total is nil,
+// it creates the map.
 func AddCounts[K comparable](total, counts map[K]int64) map[K]int64 {
 	if total == nil {
 		total = map[K]int64{}
@@ -110,7 +111,8 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.addNotes(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count adds the resource of a planned action to Via. It ignores an action that fetches nothing.
+// Count counts the resource of a planned action in Via. It ignores an action that fetches
+// nothing.
 func (t *Totals) Count(act destination.Action) {
 	if act.Via != "" {
 		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})

@@ -114,7 +114,7 @@ func (a *applier) recordRound(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a directory may have listed a name twice, or another process may have recorded changes
+	if a.empty && errors.Is(err, catalog.ErrState) { // compare after all: a directory may have listed a name twice, or another process may have recorded changes
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)
@@ -214,8 +214,8 @@ func (d *Deps) recordUnchanged(ctx context.Context, r *Result, o outcome) error 
 	return d.Facts.Relabel(ctx, d.Set, o.relabelled)
 }
 
-// keepWalk stores the facts by which the next scan skips unchanged directories: the pieces
-// (parts of directories with a digest) and the mount points.
+// keepWalk stores the facts by which the next scan skips unchanged directories: the
+// digests of pieces (parts of directories), and the mount points.
 func (a *applier) keepWalk(p *Plan) error {
 	if p.relabel && !a.unlabeled && a.d.Paths == nil {
 		if err := a.d.keepRules(a.ctx); err != nil {
@@ -274,7 +274,7 @@ func kindOfChange(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
 		return resourcesync.Created
-	case known.Due != "": // another set has recorded the change, but this set has not recorded it yet
+	case known.Due != "": // another set has recorded the new bytes, and this set records the change now
 		return resourcesync.Updated
 	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.allDigests()):
 		return ""
@@ -345,7 +345,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // the resource has left the set since the plan was made
+			continue // no deletion to record, because the resource has left the set since the plan was made
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {
@@ -355,7 +355,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 		case err != nil:
 			a.d.fail(&a.r.Failures, a.d.fileError(r.Path, err))
 		default:
-			a.r.Gone++ // the file exists again
+			a.r.Gone++ // the resource is not deleted, because its file exists again
 		}
 	}
 	return a.record(changes)

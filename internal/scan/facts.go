@@ -60,9 +60,9 @@ type Recorder interface {
 // files in an adopted publication that differ from the URIs that Instep would give to these
 // files.
 type Seen interface {
-	// KeepPieces stores pieces (parts of directories with a digest). The catalog deletes a
-	// piece when it records another file of the same directory. KnownPieces reports for each
-	// of the given pieces whether it is stored and unchanged.
+	// KeepPieces stores pieces (parts of directories), each with a digest of its files. The
+	// catalog deletes a piece when it records another state of a file in the same directory.
+	// KnownPieces reports for each of the given pieces whether it is stored and unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
 	// Spells reports whether an adopted publication gives any file another URI than Instep

@@ -120,8 +120,8 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the target of a symbolic link. name is the path of the link, and text
-// is its text. It returns false if the target is or may be outside the tree. A ".." after
+// resolve returns the target of a symbolic link, given the path (name) and the text of
+// the link. The result is false if the target is or may be outside the tree. A ".." after
 // a name is refused, because that name may itself be a link.
 func resolve(name, text string) (string, bool) {
 	if path.IsAbs(text) || path.Clean(text) != strings.TrimSuffix(strings.TrimPrefix(text, "./"), "/") {

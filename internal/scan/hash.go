@@ -32,7 +32,7 @@ type hashed struct {
 	length    int64
 	digests   resourcesync.Digests // the digests by the configured algorithms
 	extra     resourcesync.Digest  // the digest by the algorithm item.Also, which is only compared with a recorded digest
-	sha256    resourcesync.Digest  // the SHA-256 digest of the bytes in kept
+	sha256    resourcesync.Digest  // the SHA-256 digest of the copy in the field kept
 	kept      blob.Object          // copy of the bytes; nil if no copy was requested
 	modified  time.Time
 	label     Rule
@@ -133,7 +133,7 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if stampOf(info) != stampOf(f.info) { // the file was replaced just now, perhaps by a file that must not be published
+	if stampOf(info) != stampOf(f.info) { // the file was replaced after locate allowed it, so it may now be one that must not be published
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
@@ -156,7 +156,7 @@ func (r *reader) openSeen(it item) (fs.File, fs.FileInfo) {
 	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || stampOf(info) != it.Print {
-		_ = file.Close() // no data can be lost, since the file was opened only for reading
+		_ = file.Close() // the error is ignored: no data can be lost, because the file was opened only for reading
 		return nil, nil
 	}
 	return file, info

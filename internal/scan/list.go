@@ -47,10 +47,10 @@ type Listed struct {
 	// Such a file is read only if its bytes are to be kept.
 	Intact bool
 	// The following fields are only for a listing of changes. Gone means that the resource
-	// was deleted. Past means that the file at Path now has other bytes than the listed
-	// state, which is recorded without reading the file. Kept is the path of a file that
-	// still has the bytes of that earlier state, to be copied to List.Keep. Mark is the
-	// position in the log after this change: see List.Marks.
+	// was deleted. Past means that the file at Path has other bytes by now, so the listed
+	// state is recorded without reading the file. Kept is the path of a file that still
+	// has the bytes of that earlier state, to be copied to List.Keep. Mark is the position
+	// in the log after this change: see List.Marks.
 	Gone, Past bool
 	Kept, Mark string
 	// Out is the reason why the resource must not be published; "" if it may be published.
@@ -153,7 +153,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature returns the listed facts that change whenever the bytes change, as one text.
+// signature returns a text of those listed facts that change whenever the bytes change.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {

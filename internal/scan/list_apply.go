@@ -46,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // limited to the present time: if the list states a future time, later lists would otherwise count as too old
+		moment := earliest(p.moment, l.Now()) // at most the present time: if the list states a future time, later lists would otherwise count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -72,8 +72,8 @@ func (l *List) clearMark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// markSetting returns the setting List.Marks. Its value is mark, or "" if a part of the
-// log may not be recorded.
+// markSetting returns the setting List.Marks. Its value is mark, or "" if it is uncertain
+// whether all changes were recorded.
 func (l *List) markSetting(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -87,7 +87,7 @@ type listApplier struct {
 	p           *Plan
 	r           *Result
 	unreachable int  // number of consecutive unreachable resources
-	lost        bool // a change was not recorded because its bytes are gone, so later entries may have been compared with a state that was not recorded
+	lost        bool // whether a change was not recorded because its bytes are gone; then later entries may have been compared with a state that was not recorded
 }
 
 // applyAll examines and records the resources of the plan in rounds, so that little work

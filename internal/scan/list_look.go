@@ -78,9 +78,9 @@ func (l *List) examineFile(ctx context.Context, x *examined, keep blob.Batch, bu
 	return nil
 }
 
-// algorithmToCompare returns an additional algorithm by which the bytes are hashed, if no
-// stated digest could be verified without it. Otherwise damaged bytes would be published
-// with a digest of the damaged bytes.
+// algorithmToCompare returns an additional algorithm by which to hash the bytes if the
+// configured algorithms cannot verify any stated digest. Without this, damaged bytes
+// would be published with a digest of the damaged bytes.
 func (l *List) algorithmToCompare(x *examined) resourcesync.Algorithm {
 	comparable := func(d resourcesync.Digest) bool { return slices.Contains(l.algorithms(), d.Algorithm()) }
 	if x.Also != "" || len(x.Digests) == 0 || slices.ContainsFunc(x.Digests, comparable) {
@@ -212,7 +212,7 @@ func (x *examined) change(known *catalog.Resource) (resourcesync.Change, error) 
 		return "", errors.New("the recorded state changed during the scan, so the next scan examines the resource again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the new bytes, but this set has not recorded the change yet
+	case known.Due != "": // another set has recorded the new bytes, and this set records the change now
 		return resourcesync.Updated, nil
 	case known.Path != x.catalogPath():
 		return resourcesync.Updated, nil

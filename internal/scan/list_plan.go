@@ -63,7 +63,7 @@ func (b *listPlanner) run(since time.Time) error {
 		if ended := b.ctx.Err(); ended != nil {
 			return ended
 		}
-		if b.l.Changes { // only the last listed state of a resource counts
+		if b.l.Changes { // forget earlier entries for the resource, because only its last listed state counts
 			if err := b.omitted.Delete(e.URI); err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// plannedState sets *known to the state of the resource after its planned changes. It
+// plannedState replaces known by the state of the resource after its planned changes. It
 // returns whether the resource was a member before the first of them. It also records
 // that another change of the resource follows the planned ones.
 func (b *listPlanner) plannedState(known *catalog.Resource, uri string) (was bool, err error) {
@@ -324,7 +324,7 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	if e.Path != "" {
 		same, err := b.hasRecordedStamp(known, e)
 		if err != nil && b.l.Changes && b.l.Tree != nil {
-			return false, nil // Apply will get the same error, and knows whether a later state of the resource follows
+			return false, nil // the error is left to Apply, which knows whether a later state of the resource makes it harmless
 		}
 		return same, err
 	}

@@ -22,9 +22,9 @@ type piece struct {
 	number int64 // the number that the piece has in the plan, counted from 1; 0 if the piece is not to be stored
 }
 
-// identify computes the digest of a piece from the options that affect the recorded facts,
-// and from the name of each file with its stamp or with the reason why the file is not
-// published.
+// identify computes the digest of a piece (part of a directory). The digest depends on the
+// options that affect the recorded facts, and for each file on its name, and its stamp or
+// the reason why it is not published.
 func (p *piece) identify(options []byte, dir string, part int, sights []observation) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
@@ -62,7 +62,7 @@ func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""
 	}
-	b := []byte("gitignore") // the name of the present way to match globs; earlier versions of this program matched a glob only from the root of the directory
+	b := []byte("gitignore") // the present way to match globs: earlier versions of this program matched them only from the root of the directory
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)

@@ -56,7 +56,7 @@ type Plan struct {
 	relabel  bool                      // whether the rules differ from those that were last applied to the whole set
 	listed   *spool.Log[listWork]      // the listed resources that Apply has to process; nil if a directory was scanned
 	latest   *spool.Index              // in a listing of changes, by URI: the index in Plan.listed of the last planned change
-	followed *spool.Index              // in a listing of changes, by URI: the number of the last planned change (in the field Offset) that a later entry of the listing follows
+	followed *spool.Index              // in a listing of changes: for each URI with a later entry, the number of the last planned change before that entry (in the field Offset)
 	moment   time.Time                 // the time in the "at" attribute of the listing; zero if it is unknown
 }
 
@@ -64,7 +64,7 @@ type Plan struct {
 type item struct {
 	Path  []byte // the path of the file, which need not be valid UTF-8
 	New   bool
-	Label bool   // whether the bytes are as recorded, so that only type, encoding and links of the file are determined again
+	Label bool   // whether the bytes have not changed, so that only type, encoding and links of the file are determined again
 	Print stamp  // zero if unknown
 	Piece int64  // the number, in the plan, of the piece (part of a directory) that contains the file; 0 if no piece contains it
 	URI   string // the URI of the file in an adopted publication; "" if the function URI returns the same one
@@ -249,7 +249,7 @@ func (b *planner) handle(s observation) error {
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
-		return nil // the file was deleted after the entries of its directory were read
+		return nil // ignored: the file was deleted after the entries of its directory were read
 	case s.err != nil:
 		b.changed = true
 		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
@@ -340,9 +340,9 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// checkPieces finds the pieces (parts of directories) that are as the catalog recorded
-// them. If rules make links between files, no piece counts as unchanged, since the target
-// of a link may have been added or deleted.
+// checkPieces finds the pieces (parts of directories) that have not changed since the
+// catalog recorded them. If rules make links between files, no piece counts as unchanged,
+// since the target of a link may have been added or deleted.
 func (b *planner) checkPieces() error {
 	links := b.d.hasFileLinks()
 	var asked []*piece
@@ -424,7 +424,7 @@ func (d *Dir) extraAlgorithm(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// findVanished adds the resources whose file no longer exists to the plan, unless a
+// findVanished adds to the plan the resources whose files no longer exist, unless a
 // directory could not be read.
 func (b *planner) findVanished() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)

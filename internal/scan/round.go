@@ -170,7 +170,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // once the context is done, the result may contain an error that the cancellation caused
+		if err := ctx.Err(); err != nil { // do not use the result, because the cancellation may have caused an error in it
 			return err
 		}
 		return take(h)
@@ -185,7 +185,7 @@ func (l *pipeline) removeRound(r *round) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rounds = l.rounds[1:] // rounds end in the order in which they began
+	l.rounds = l.rounds[1:] // remove the first round, because rounds end in the order in which they began
 }
 
 func (l *pipeline) close() error {

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxDocuments = 50_001 // the largest number of documents that are read: a full Sitemap index and its Sitemaps
-	maxLevels    = 4      // the largest depth of lists that link further lists; the Sitemap protocol and 1.1 §10.2 allow one level of indexes
+	maxLevels    = 4      // the largest depth of lists that link to further lists; the Sitemap protocol and 1.1 §10.2 allow one level of indexes
 )
 
 // Sitemap is a listing of the resources in a Sitemap or Sitemap index, which may be
@@ -24,7 +24,7 @@ const (
 type Sitemap struct {
 	Client *fetch.Client
 	// At is the URL of the Sitemap, or the name of its file. If At is a URL, all resources,
-	// and all documents that an index links, must have the same origin as that URL.
+	// and all documents that an index links to, must have the same origin as that URL.
 	At           string
 	AllowOrigins []string // further allowed origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
@@ -156,7 +156,7 @@ func (r *listReader) allowed(uri string) error {
 	return nil
 }
 
-// OriginError reports that a list links a document or a resource whose origin is not
+// OriginError reports that a list links to a document or a resource whose origin is not
 // allowed.
 type OriginError struct{ URI, Origin string }
 

@@ -126,7 +126,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // a result without columns may mean a lost connection, and not a wrong query
+	if len(fields) == 0 { // check the connection first, because a lost one also leads to a result without columns
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}
