@@ -107,8 +107,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. It returns nil if such
-// files cannot be created there. Then all temporary files have names.
+// openNameless opens the temporary directory for files without a name. It returns nil if
+// such files cannot be created there; then all temporary files get names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {

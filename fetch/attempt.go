@@ -260,7 +260,7 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // the error is one of the address policy, which does not know the URL
+		e := *fe // the error comes from the address policy, which does not know the URL
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}

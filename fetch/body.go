@@ -39,7 +39,7 @@ type body struct {
 	isIdleWatch bool          // whether the timer enforces Options.IdleTimeout, and not the minimum transfer rate
 	rate        rateWindow
 
-	watch *time.Timer // cancels the exchange if a Read takes too long; stopped between two Reads
+	watch *time.Timer // cancels the exchange if a Read takes too long; does not run between two Reads
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {

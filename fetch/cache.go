@@ -100,8 +100,8 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 }
 
 // compatible reports whether both validators may belong to the same version of a document.
-// Servers that compare only modification times answer 304 even if their document is older
-// than the cached document.
+// The status 304 does not prove that: servers that compare only modification times send it
+// even if their document is older than the cached document.
 func (v Validators) compatible(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }

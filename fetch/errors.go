@@ -41,7 +41,7 @@ type Error struct {
 	AllowPrivate string        // host:port that the user can allow to permit the private address; "" if the request failed for another reason
 	Authorized   bool          // whether a request that was denied had credentials
 	Requests     int           // number of HTTP requests that were sent, including those without a response
-	Restart      bool          // whether a body broke off that cannot be continued; the caller may request it again from the beginning
+	Restart      bool          // whether the body broke off and cannot be continued; the caller may request it again from the beginning
 
 	delay time.Duration // pause before the request is sent again
 	retry bool          // whether the client may send the request again

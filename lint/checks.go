@@ -9,12 +9,13 @@ import (
 // Exactly one field of a check is set.
 type check struct {
 	entry func(*run, *Rule, *entry)                     // called for each readable entry
-	link  func(*run, *Rule, *entry, *resourcesync.Link) // called for each link of each readable entry
+	link  func(*run, *Rule, *entry, *resourcesync.Link) // checks one link of a readable entry
 	root  func(*run, *Rule)                             // called at the end of the document, when the header is complete
-	steps func(*run, *Rule) steps                       // called at the start of a check that keeps data from one entry to the next
+	steps func(*run, *Rule) steps                       // starts a check that keeps data from one entry to the next
 }
 
-// A function in steps that is nil is not called.
+// steps are the functions of a check that keeps data from one entry to the next. A function
+// that is nil is not called.
 type steps struct {
 	entry func(*entry) // called for each readable entry
 	end   func()       // called at the end of the document, when the header is complete
@@ -171,7 +172,7 @@ type undecided struct {
 	is11     bool // whether the document contains something that only edition 1.1 has
 }
 
-// mostUndecided is the largest number of stored findings in an undecided.
+// mostUndecided is the largest number of findings that undecided.findings may hold.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {

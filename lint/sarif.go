@@ -172,7 +172,7 @@ func (s *SARIF) Close(checked bool, exitCode int) error {
 }
 
 func ruleOf(id string) sarifRule {
-	r, _ := Lookup(id) // the rule exists, since a Checker has only rules of the catalogue
+	r, _ := Lookup(id) // always found, since a Checker has only rules of the catalogue
 	return sarifRule{
 		ID: id, ShortDescription: sarifText{r.Text}, Help: sarifText{r.Fix},
 		DefaultConfiguration: sarifConfiguration{sarifLevel(r.Level)},

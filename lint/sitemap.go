@@ -68,7 +68,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // another rule reports URIs that are invalid or relative
+			return // skipped, because another rule reports invalid and relative URIs
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
 			r.atEntry(rule, e, "%q is not below %s://%s%s, where all URLs of the Sitemap must be", e.Loc, base.Scheme, base.Host, dir)

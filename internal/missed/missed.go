@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Log collects changes of a run: those that link to a version of the resource, and
+// Log collects the changes of a run that link to a version of the resource, and the
 // deletions. It is not safe for concurrent use.
 type Log struct {
 	changes *spool.Sorter[change]

@@ -293,7 +293,7 @@ func mediaTypeOf(key string) string {
 	if t := mediatype.ByName(key); t != "" {
 		return t
 	}
-	return xmlType // the well-known URI has no extension
+	return xmlType // for the well-known URI, which has no extension
 }
 
 // maxContent is the largest response body that is read into memory to be changed.

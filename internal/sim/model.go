@@ -34,7 +34,7 @@ type Config struct {
 	Resources int // the number of resources at the start of the simulation, from 1 to MaxResources
 	Size      Size
 	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
-	Mix       Mix     // the zero Mix means 1:2:1
+	Mix       Mix     // the zero Mix means one creation and one deletion to two updates
 	// Hot is the fraction of updates, from 0 to 1, that affect only the same hundredth of
 	// the resources.
 	Hot   float64
@@ -53,7 +53,7 @@ type Mix struct{ Created, Updated, Deleted int }
 
 func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
 
-// Resource is one version of a resource.
+// Resource describes one version of a resource.
 type Resource struct {
 	ID, Version uint32
 	Path        string // the path of the resource below the base URL
@@ -352,8 +352,8 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// versionTime returns the time of the version that the resource had immediately before a
-// moment.
+// versionTime returns the time of the version that the resource had immediately before the
+// given time.
 func (m *Model) versionTime(id uint32, moment time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

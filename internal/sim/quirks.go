@@ -196,8 +196,9 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk that gives resources other URIs. rename maps a path to the new
-// one, and original maps a request to the path before rename.
+// throughNames returns a quirk that gives resources other URIs. The function rename returns
+// the new path for a path, and the function original returns the path before rename for a
+// request.
 func throughNames(number, says string, rename func(path string) string, original func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {

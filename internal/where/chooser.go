@@ -92,7 +92,7 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		clear(w.seen)
 	}
 	w.seen[key] = a
-	if a.err == nil { // links to the record with other digests, or without digests, have the same result
+	if a.err == nil { // the result is the same for links to the record that state other digests or none
 		w.seen[sum.String()], w.seen[l.Href] = a, a
 	}
 	return a.selects, a.err

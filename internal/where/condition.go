@@ -89,11 +89,11 @@ func equals(text string) int {
 	return -1
 }
 
-// holds returns false if the expression has a prefix that is neither in namespaces nor
-// declared in the record.
+// holds reports whether the record fulfils the condition. It returns false if the
+// expression has a prefix that is neither in namespaces nor declared in the record.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // the error is an unknown prefix, because parseCondition has found no other error
+	if err != nil { // the record does not declare a prefix: parseCondition has reported any other error
 		return false, nil
 	}
 	found := false
