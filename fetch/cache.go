@@ -133,8 +133,8 @@ func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 // on some servers, of its ETag.
 const minCachedAge = 2 * time.Second
 
-// cacheable reports whether HTTP allows a cache to store the response, and whether its
-// validators will differ when the document changes.
+// cacheable reports whether a cache may store the response: HTTP must allow it, and the
+// validators must differ after each change of the document.
 func cacheable(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false

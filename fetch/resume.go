@@ -133,7 +133,8 @@ func (r *resumed) continueBody() error {
 	return &e
 }
 
-// restFailed returns the error for Read after a request for the rest has failed with err.
+// restFailed returns the error that Read returns if the request for the rest fails with
+// err.
 func (r *resumed) restFailed(err error) error {
 	var fe *Error
 	switch {

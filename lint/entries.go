@@ -180,7 +180,8 @@ func auditable(r *run, rule *Rule) steps {
 	})
 }
 
-// countEntries makes one finding for all entries that fail, with the line of the first one.
+// countEntries makes a single finding about all entries that break the rule, with the line
+// of the first such entry.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

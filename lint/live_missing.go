@@ -102,8 +102,8 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 const listingDelay = time.Minute
 
 // isMistake reports whether the Source made a mistake, and returns the end of the message.
-// c is the last change of the resource in the Change Lists. If known is false, the Change
-// Lists could not be read.
+// c is the last change of the resource in the Change Lists. If known is false, there are no
+// Change Lists that can be read.
 func (r *liveRun) isMistake(m *missing, c change, known bool) (text string, bad bool) {
 	if !m.modified.IsZero() {
 		if known {

@@ -14,7 +14,7 @@ import (
 // document is unknown. If there are more, all of them count as notes about the root.
 const mostEarly = 10_000
 
-// note keeps a note of the Decoder until it is known to which entry the note belongs.
+// note stores a note of the Decoder until the entry is known to which the note belongs.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)

@@ -34,9 +34,9 @@ func sitemapElements(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapForeign checks that extensions of search engines, such as images, are used only
-// in the entries of a urlset. The XML schema of Sitemaps allows them nowhere else. It
-// reports only the first such entry.
+// sitemapForeign checks that extensions of search engines, such as images, are used only in
+// the entries of a urlset, because the XML schema of Sitemaps allows them nowhere else.
+// Only the first entry that breaks the rule is reported.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}

@@ -126,7 +126,8 @@ var (
 	// A time in the MS-DOS format of ZIP is from firstDOS until before afterDOS.
 	firstDOS = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	// timestamps begins the extra field for a modification time in UTC: id, size and flags.
+	// timestamps is the beginning of the extra field for a modification time in UTC: id,
+	// size and flags.
 	timestamps = [5]byte{0x55, 0x54, 5, 0, 1}
 )
 

@@ -74,8 +74,8 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring fetches and stores versions. selection returns the changes of a resource whose
-// versions are fetched.
+// bring fetches and stores versions. The function selection chooses the changes of a
+// resource whose versions are fetched.
 func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, selection func([]change) []change) error {
 	run := &batch{Bringer: b, rep: rep}
 	for of, err := range l.byResource() {
@@ -258,8 +258,8 @@ func (l *losingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// request prefers the link to the version itself (Memento). Otherwise it uses the TimeMap of
-// the resource, or else the TimeGate.
+// request uses the link to the version itself (Memento) if there is one. Otherwise it uses
+// the TimeMap of the resource, or else the TimeGate.
 func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
 	switch c := &a.change; {

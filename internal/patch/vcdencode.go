@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// madeWindow is the length in bytes of the part of the new version that one window of a
-	// patch describes.
+	// madeWindow is the number of bytes of the new version that one window of a patch
+	// describes.
 	madeWindow = 4 << 20
 	// The old version is divided into blocks. minBlock is the smallest length of a block in
 	// bytes, and maxBlocks is the largest number of blocks. The index takes 8 to 16 bytes

@@ -145,7 +145,7 @@ func (r *Recorder) fromURI(ctx context.Context, l *line) (catalog.Change, func()
 	return ch, release, err
 }
 
-// fromFile returns the change of a file in the published directory, which it reads.
+// fromFile reads a file in the published directory and returns its change.
 func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {

@@ -184,8 +184,8 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// unchanged returns the response before switches change it. For a path that only a switch
-// has, it returns the response of this switch.
+// unchanged returns the response before switches change it. A path may exist only because
+// of a switch, which then makes the response.
 func (c *call) unchanged() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {

@@ -324,7 +324,8 @@ func mid2013(_ *call, d *document) {
 	}
 }
 
-// paginate reduces a Resource List to the requested page of three.
+// paginate divides a Resource List into three pages, and leaves only the entries of the
+// requested page.
 func paginate(c *call, d *document) {
 	const count = 3
 	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
@@ -349,7 +350,7 @@ func paginate(c *call, d *document) {
 func gzipped(b []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	_, _ = z.Write(b) // writing to a Buffer never fails
+	_, _ = z.Write(b) // the error is ignored: writing to a Buffer never fails
 	_ = z.Close()
 	return out.Bytes()
 }

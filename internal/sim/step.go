@@ -60,7 +60,7 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// nextTime returns a random time for the change after the one at the given time. The times
+// nextTime returns a random time for the change after a change at the given time. The times
 // are a Poisson process, except that they are at least a microsecond apart.
 func (m *Model) nextTime(at int64) int64 {
 	if m.cfg.Rate == 0 {

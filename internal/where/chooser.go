@@ -32,8 +32,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions on them. It fetches a record only once, so
-// that each run needs a new Chooser.
+// Chooser fetches records and evaluates conditions on them. It fetches a record only once,
+// so each run needs a new Chooser.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -107,8 +107,8 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate does not select a verified record that is not XML. If the record is not verified,
-// the result is an error.
+// evaluate evaluates the conditions on a record. If the record is not XML, it is not
+// selected if it was verified; otherwise the result is an error.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {
