@@ -114,8 +114,8 @@ func (b *body) largestLength() int64 {
 	return b.max
 }
 
-// tooMuch is needed because net/http does not compare the length of a body with its
-// Content-Range.
+// tooMuch returns the error for a body that is too long. net/http does not compare the
+// length of a body with its Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{

@@ -51,8 +51,7 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get, except that it returns the cached document if the document is
-// still current.
+// throughCache works like Get, but returns the cached document if that is still current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
@@ -119,7 +118,7 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// getAndKeep is Get, except that it also stores a cacheable response in the cache.
+// getAndKeep works like Get, but also stores a cacheable response in the cache.
 func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && cacheable(resp) {

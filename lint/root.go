@@ -20,8 +20,8 @@ func rootCapability(r *run, rule *Rule) {
 }
 
 // capabilityValue checks that the capability is the right one for the kind of the document.
-// The kind is known from another document, or because the capability has only wrong upper
-// and lower case.
+// The kind is known from another document, or from a capability in which only upper and
+// lower case are wrong.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
 		return steps{entry: func(e *entry) { descriptionEntry(r, rule, e) }}

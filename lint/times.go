@@ -47,7 +47,7 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || kindsWithTimes[rule.ID][r.readKind] {
 		return steps{}
 	}
-	first := 0 // index in the result of timesOf
+	first := 0 // index of the first attribute to check, in the result of timesOf
 	if rule.ID == "entry-from-until-scope" {
 		first = 2
 	}

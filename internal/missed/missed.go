@@ -70,7 +70,7 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// setLinks uses the first link of each relation.
+// setLinks stores the target of the first link of each relation.
 func (c *change) setLinks(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string

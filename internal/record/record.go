@@ -55,7 +55,7 @@ type Recorder struct {
 	fresh     atomic.Bool // whether changes were recorded after the start of the last publication
 }
 
-// Answer is the answer to a line.
+// Answer says whether the change in a line was recorded.
 type Answer struct {
 	Line   int    `json:"line"` // number of the line, counted from 1
 	OK     bool   `json:"ok"`

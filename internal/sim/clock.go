@@ -85,7 +85,7 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // in manifests the function packages has replaced the times already
+		if !strings.HasSuffix(d.kind, "-manifest") { // the function packages has replaced the times in manifests before
 			d.replaceTimes(said)
 		}
 	}

@@ -25,7 +25,7 @@ type document struct {
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // the "at" attribute of the list when it was published
+	at       time.Time // the time in the attribute "at" that was published
 }
 
 type attr struct{ name, value string }

@@ -360,7 +360,7 @@ type object struct {
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // reads the bytes of the object from offset off on; may be nil
+	open   io.ReadCloser // reads the bytes of the object that begin at off; may be nil
 }
 
 func (o *object) Read(p []byte) (int, error) {

@@ -35,8 +35,8 @@ type Config struct {
 	Size      Size
 	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
 	Mix       Mix     // the zero Mix means one creation and one deletion to two updates
-	// Hot is the fraction of updates, from 0 to 1, that affect only the same hundredth of
-	// the resources.
+	// Hot is the fraction of updates, from 0 to 1, that change only a hundredth of the
+	// resources, always the same ones.
 	Hot   float64
 	Start time.Time // the time at which the simulated clock starts
 	Sets  int       // the number of sets to which the resources are distributed; 0 means 1

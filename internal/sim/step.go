@@ -92,8 +92,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of the next change at random. It keeps at least as many resources as
-// there are sets, and at most bound of them.
+// draw chooses the kind of the next change at random. It keeps the number of resources
+// between the number of sets and Model.bound.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted

@@ -107,8 +107,8 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate evaluates the conditions on a record. If the record is not XML, it is not
-// selected if it was verified; otherwise the result is an error.
+// evaluate evaluates the conditions on a record. A verified record that is not XML is not
+// selected. For any other record that is not XML, the result is an error.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {

@@ -56,8 +56,8 @@ func parseCondition(text string) (condition, error) {
 	return c, nil
 }
 
-// selectsNodes returns an error for an expression whose result is a number, a text or a
-// truth value, and not nodes.
+// selectsNodes returns an error if the result of an expression is not a set of nodes, but a
+// number, a text or a truth value.
 func selectsNodes(expr *xpath.Expr, w *work) error {
 	empty := &node{kind: xpath.RootNode}
 	if _, ok := expr.Evaluate(w.navigator(empty)).(*xpath.NodeIterator); !ok {

@@ -113,7 +113,8 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts returns the documents that an index lists, or any other document itself.
+// parts returns the documents that an index lists. For any other document it returns only
+// the document itself.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
