@@ -165,7 +165,7 @@ func (l *Live) NoSource(uri, message string) {
 func (l *Live) checkRobots(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // only a host that serves HTTP has a robots.txt
+		return nil // no host that serves HTTP, and so no robots.txt
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -204,7 +204,7 @@ func (r *liveRun) searchUp(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // an invalid link ends the search
+			return nil // the search ends at an invalid link
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

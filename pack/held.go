@@ -57,7 +57,7 @@ func (h *queuedMember) header() *zip.FileHeader {
 // reader reads members ahead, one after the other.
 type reader struct {
 	compress bool
-	deflate  *flate.Writer // created when it is first needed
+	deflate  *flate.Writer // the compressor; created at its first use
 }
 
 // read reads, verifies and compresses a member, unless the member must be streamed.

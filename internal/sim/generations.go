@@ -101,7 +101,7 @@ func (g *generations) backAt(key string, moment time.Time) (back int, ok bool) {
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.takeWritten() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // plain Sitemaps are not documents of ResourceSync
+			continue // not a document of ResourceSync, but perhaps a plain Sitemap
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {

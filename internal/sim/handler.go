@@ -97,7 +97,7 @@ type answer struct {
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // otherwise net/http adds a Date with the real time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // set here, because net/http would add a Date with the real time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return

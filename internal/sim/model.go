@@ -86,7 +86,7 @@ type state struct {
 
 const nowhere = ^uint32(0)
 
-// event is a change in the compact form that is stored in history.
+// event is a change in a compact form, to save memory.
 type event struct {
 	at      int64
 	id      uint32

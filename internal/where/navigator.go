@@ -22,8 +22,8 @@ func (w *work) spend(steps int) {
 	}
 }
 
-// try returns a panic of evaluate as an error, because the XPath module panics instead of
-// returning errors.
+// try calls the function evaluate and returns a panic of it as an error, because the XPath
+// module panics instead of returning errors.
 func (w *work) try(evaluate func() error) (err error) {
 	defer func() {
 		switch failed := recover().(type) {
