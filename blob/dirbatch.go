@@ -166,8 +166,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes a file that was created without a name. If the object was stored, it must
-// not be called before the batch ends, because the bytes would be lost.
+// release closes a file that was created without a name. It must not be called for a stored
+// object before the batch ends, because the bytes would be lost.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {

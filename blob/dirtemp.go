@@ -24,9 +24,9 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create makes a file without a name if that is possible, and otherwise a
-// file with the name temp. Nothing remains of a file without a name when the process is
-// killed. It must stay open until its batch ends, so the number of these files is limited.
+// create makes a file without a name if that is possible, and otherwise a file with the
+// name temp. Nothing remains of a file without a name when the process is killed. It must
+// stay open until its batch ends, so the number of these files is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {

@@ -284,8 +284,8 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// markDamage wraps an error of the decompressor in ErrNotZIP. Any other error comes from
-// reading the package, and is returned unchanged.
+// markDamage returns an ErrNotZIP for an error of the decompressor. Any other error comes
+// from reading the package, and is returned unchanged.
 func markDamage(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError

@@ -34,7 +34,7 @@ type Config struct {
 	Resources int // the number of resources at the start of the simulation, from 1 to MaxResources
 	Size      Size
 	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
-	Mix       Mix     // the zero Mix means one creation and one deletion to two updates
+	Mix       Mix     // the zero Mix means a half updates, a quarter creations and a quarter deletions
 	// Hot is the fraction of updates, from 0 to 1, that change only a hundredth of the
 	// resources, always the same ones.
 	Hot   float64
