@@ -265,7 +265,7 @@ func (w *walk) fail(err error) bool {
 func (w *walk) dir(dir string) bool {
 	f, err := w.d.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true // another process has removed the directory
+		return true // not an error: another process has removed the directory
 	}
 	if err != nil {
 		return w.fail(err)
@@ -302,7 +302,7 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	}
 	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-		return true // the file was removed or replaced after the directory was read
+		return true // not an error: the file was removed or replaced after the directory was read
 	}
 	if err != nil {
 		return w.fail(err)

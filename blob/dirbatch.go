@@ -44,7 +44,7 @@ type dirObject struct {
 	writeErr error      // error of a Write, after which the object is incomplete
 	closed   bool       // Close succeeded
 
-	nameless *os.File    // a file that was created without a name, otherwise nil; remains open until the batch ends
+	nameless *os.File    // open file that was created without a name; nil for any other file
 	taken    fs.FileInfo // state of a taken file at the time of Take; nil if the object was not taken
 }
 
@@ -166,8 +166,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes a file that was created without a name. Closing the file of a stored object
-// before the batch ends would lose its bytes.
+// release closes a file that was created without a name. It must not be called for a stored
+// object before the batch ends, because the bytes would be lost.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {

@@ -26,7 +26,8 @@ func (d *Dir) newNaming() *naming {
 
 func (n *naming) closeDirs() error { return n.parents.Forget() }
 
-// rememberDirs must not be called before the names of the directories are durable.
+// rememberDirs adds the existing directories to Dir.durableDirs. It must not be called
+// before the names of these directories are durable.
 func (n *naming) rememberDirs() {
 	if len(n.d.durableDirs)+len(n.seen) > maxKnown {
 		n.d.forget()
@@ -87,14 +88,14 @@ func (n *naming) put(o *dirObject, s step) error {
 			return nil
 		}
 	}
-	replaces := false
+	occupied := false
 	if s.keep != "" {
 		var err error
-		if replaces, err = n.keep(s.to, s.keep); err != nil {
+		if occupied, err = n.keep(s.to, s.keep); err != nil {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
-	if err := n.setName(o, s.to, s.ifAbsent, replaces); err != nil {
+	if err := n.setName(o, s.to, s.ifAbsent, occupied); err != nil {
 		return err
 	}
 	if o.taken != nil {
@@ -105,9 +106,9 @@ func (n *naming) put(o *dirObject, s step) error {
 }
 
 // setModTime must be called before the object gets its name, so that no reader sees another
-// time. On a file system with a journal the time is durable once the directory is synced.
-// After an earlier power cut the object may have the time of writing. A taken object that
-// belongs to another user keeps its time, since only the owner of a file may set the time.
+// time. On a file system with a journal the time is durable once the directory is synced;
+// after a power cut before that, the object may have the time of writing. A taken object
+// that belongs to another user keeps its time, since only the owner may set the time.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -123,9 +124,9 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // setName gives the object its key. A file without a name cannot replace an existing file
-// directly, so it first gets a temporary name and is then renamed. The parameter replaces
-// saves a check if the caller knows that there is a file at the key.
-func (n *naming) setName(o *dirObject, key string, ifAbsent, replaces bool) error {
+// directly, so it first gets a temporary name and is then renamed. A caller that knows that
+// there is a file at the key sets occupied, which saves a check.
+func (n *naming) setName(o *dirObject, key string, ifAbsent, occupied bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
 	}
@@ -138,7 +139,7 @@ func (n *naming) setName(o *dirObject, key string, ifAbsent, replaces bool) erro
 		}
 		return n.d.disk.Rename(&n.parents, o.temp, key)
 	}
-	if replaces && !ifAbsent {
+	if occupied && !ifAbsent {
 		n.touch(path.Dir(key))
 		return replace()
 	}
@@ -271,8 +272,9 @@ func (n *naming) withDir(key string, create func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// checkDir follows no links. The commit makes the name of a directory durable unless the
-// directory is in durableDirs, since an interrupted run may have created the directory.
+// checkDir returns an error unless dir is a directory and not a link. If create is set, it
+// creates missing directories. The commit makes the names of existing directories durable
+// too, because an interrupted run may have created them.
 func (n *naming) checkDir(dir string, create bool) error {
 	if _, ok := n.d.durableDirs[dir]; ok {
 		return nil
@@ -312,7 +314,7 @@ func (n *naming) isDir(dir string) error {
 func (n *naming) removeEmptyDirs(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // a cached directory may have been removed; an error of closing it loses no data
+		_ = n.parents.Forget() // the removed directory may be cached; an error of closing it is ignored, because no data is lost
 		delete(n.d.durableDirs, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

@@ -24,10 +24,9 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create returns a file without a name, and an empty temp, if the system supports such files:
-// nothing of them remains when the process is killed, and the temporary directory does not
-// change. Such a file must stay open until its batch ends, so the number of these files is
-// limited.
+// create makes a file without a name if that is possible, and otherwise a file with the
+// name temp. Nothing remains of a file without a name when the process is killed. It must
+// stay open until its batch ends, so the number of these files is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -107,8 +106,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. It returns nil if such
-// files cannot be created there. Then all temporary files have names.
+// openNameless opens the temporary directory for files without a name. It returns nil if
+// such files cannot be created there; then all temporary files get names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {
@@ -123,8 +122,8 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 
 var errOtherMode = errors.New("a file created without a name has a different mode")
 
-// probeNameless also compares the mode of a file without a name to that of another file, since
-// some systems ignore the umask for files without a name.
+// probeNameless returns an error if files without a name cannot be used. Their mode must be
+// that of other files, because some systems ignore the umask for files without a name.
 func (d *Dir) probeNameless(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {

@@ -196,7 +196,7 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 }
 
 // checkRange returns the range of bytes in the body of a response. It returns an error if
-// the request allows neither the status nor the range.
+// the response does not have the status or the range that the request asked for.
 func (a *attempt) checkRange(ex *exchange) (byteRange, error) {
 	resp := ex.resp
 	switch {
@@ -260,7 +260,7 @@ func (a *attempt) noAnswer(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // the error is one of the address policy, which does not know the URL
+		e := *fe // the error comes from the address policy, which does not know the URL
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}

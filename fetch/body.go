@@ -39,7 +39,7 @@ type body struct {
 	isIdleWatch bool          // whether the timer enforces Options.IdleTimeout, and not the minimum transfer rate
 	rate        rateWindow
 
-	watch *time.Timer // cancels the exchange if a Read takes too long; stopped between two Reads
+	watch *time.Timer // cancels the exchange if a Read takes too long; does not run between two Reads
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {
@@ -76,7 +76,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.brokeOff(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // net/http reports a normal end if the timer cancels a request whose body has no stated length
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // the body is not complete: net/http reports a normal end if the timer cancels a request whose body has no stated length
 		return n, b.end(b.brokeOff(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
@@ -114,8 +114,8 @@ func (b *body) largestLength() int64 {
 	return b.max
 }
 
-// tooMuch is needed because net/http does not compare the length of a body with its
-// Content-Range.
+// tooMuch returns the error for a body that is too long. net/http does not compare the
+// length of a body with its Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{
@@ -189,7 +189,7 @@ const (
 
 type rateWindow struct {
 	came   int64         // number of bytes that arrived in the current ratePeriod
-	waited time.Duration // time that the client waited for these bytes
+	waited time.Duration // time that the client waited for bytes in the current ratePeriod
 }
 
 // add counts n bytes for which the client waited for the duration d. It returns false if the

@@ -51,8 +51,7 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get, except that it returns the cached document if the document is
-// still current.
+// throughCache works like Get, but returns the cached document if that is still current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
@@ -100,8 +99,8 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 }
 
 // compatible reports whether both validators may belong to the same version of a document.
-// Servers that compare only modification times answer 304 even if their document is older
-// than the cached document.
+// The status 304 does not prove that: servers that compare only modification times send it
+// even if their document is older than the cached document.
 func (v Validators) compatible(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
@@ -119,7 +118,7 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// getAndKeep is Get, except that it also stores a cacheable response in the cache.
+// getAndKeep works like Get, but also stores a cacheable response in the cache.
 func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && cacheable(resp) {
@@ -133,8 +132,8 @@ func (c *Client) getAndKeep(ctx context.Context, r Request) (*Response, error) {
 // on some servers, of its ETag.
 const minCachedAge = 2 * time.Second
 
-// cacheable reports whether HTTP allows a cache to store the response, and whether its
-// validators will differ when the document changes.
+// cacheable reports whether a cache may store the response: HTTP must allow it, and the
+// validators must differ after each change of the document.
 func cacheable(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false

@@ -132,7 +132,7 @@ func parseCredential(line string) (Credential, error) {
 	}
 	origin, field := line[:i], strings.TrimSpace(line[i:])
 	if _, err := parseOrigin(origin); err != nil {
-		return Credential{}, bad // err could contain a part of the secret
+		return Credential{}, bad // err is left out, because it could contain a part of the secret
 	}
 	name, value, ok := strings.Cut(field, ":")
 	if !ok {

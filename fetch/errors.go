@@ -39,9 +39,9 @@ type Error struct {
 	RetryAfter   time.Duration // how long the host asks clients to wait; 0 if the host does not ask
 	AllowOrigin  string        // origin that the user can allow to permit the redirect; "" if the request failed for another reason
 	AllowPrivate string        // host:port that the user can allow to permit the private address; "" if the request failed for another reason
-	Authorized   bool          // whether a request that was denied had credentials
+	Authorized   bool          // whether the client has credentials for the origin that denied the request
 	Requests     int           // number of HTTP requests that were sent, including those without a response
-	Restart      bool          // whether a body broke off that cannot be continued; the caller may request it again from the beginning
+	Restart      bool          // whether the body broke off and cannot be continued; the caller may request it again from the beginning
 
 	delay time.Duration // pause before the request is sent again
 	retry bool          // whether the client may send the request again

@@ -25,7 +25,7 @@ type Options struct {
 	RatePerHost rate.Limit // largest number of requests per second to one origin; 0 is no limit
 	Bandwidth   int64      // largest transfer rate of all bodies together in bytes per second; 0 is no limit
 
-	MaxRetries    int           // number of retries after the first attempt; default 3, negative is none
+	MaxRetries    int           // number of retries after the first attempt; default 3; a negative number means none
 	Backoff       time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
 	BackoffMax    time.Duration // longest pause before a retry; default 30 s
 	MaxWait       time.Duration // longest pause that a host can ask for; if it asks for a longer one, the request fails as Temporary; default 2 min
@@ -39,7 +39,7 @@ type Options struct {
 	PrivateHint  string         // beginning of the Error.Hint on how to allow a private address; its host:port follows; default "allow it with --allow-private"
 	Credentials  []Credential   // credentials for origins; an origin can have one Authorization header field
 	RootCAs      *x509.CertPool // certificate authorities to trust instead of those of the system
-	Proxy        *url.URL       // proxy for all requests; nil is none, whatever the environment says. The proxy resolves host names, so only IP addresses in URIs are checked
+	Proxy        *url.URL       // proxy for all requests; nil means no proxy, even if the environment names one. The proxy resolves host names, so only IP addresses in URIs are checked
 
 	// Observe is called for every request, when its response header has been read or the
 	// request has failed. It must be safe for concurrent use; may be nil.

@@ -30,8 +30,8 @@ type host struct {
 	probe  time.Time // when the next request may be sent to a host that counts as down
 }
 
-// After downAfter consecutive requests without a response, a host counts as down. By default
-// these are eight requests with three retries of each.
+// After downAfter consecutive requests without a response, a host counts as down. By
+// default these are eight requests, each with three retries.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
@@ -125,8 +125,8 @@ func (h *host) freeze(d time.Duration) {
 	}
 }
 
-// isDown reports whether the host counts as down. Once in BackoffMax it returns false in any
-// case, so that one request tests the host.
+// isDown reports whether the host counts as down. Once in every BackoffMax it returns false
+// for such a host, so that one request tests the host.
 func (h *host) isDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -111,7 +111,7 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// value returns an error with the given message at the end of the file.
+// value returns the next token, or an error with the given message at the end of the file.
 func (p *netrcParser) value(message string) (string, error) {
 	p.space()
 	if p.in == "" {

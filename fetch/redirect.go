@@ -15,8 +15,9 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns the target of a redirect, whose IP address is not checked before the
-// target is requested. It returns an error if the redirect is not allowed.
+// redirect returns the target of a redirect, or an error if the redirect is not allowed. It
+// does not check the IP address of the target, which is checked later, when the target is
+// requested.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")

@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// Resume says which proof the Client needs to request the rest of a body that broke off: the
-// rest must belong to the same version. The Client requests the rest up to MaxRetries times
-// in a row, each time after the usual back-off.
+// Resume says when the Client may request the rest of a body that broke off: only with
+// proof that the rest belongs to the same version of the resource. The Client requests the
+// rest up to MaxRetries times in a row, each time after the usual back-off.
 type Resume uint8
 
 // Values of Resume, with the required proof.
@@ -48,7 +48,7 @@ type resumed struct {
 	total   int64  // length of the whole resource in bytes; -1 if unknown
 	next    int64  // offset in the resource of the next byte to read
 	end     int64  // offset in the resource after the last byte of the body; -1 if unknown
-	left    int64  // largest number of bytes that the rest may have
+	left    int64  // largest number of bytes that the body may still have
 
 	body  io.ReadCloser
 	broke *Error // error with which the body broke off; nil while the body can be read
@@ -133,7 +133,8 @@ func (r *resumed) continueBody() error {
 	return &e
 }
 
-// restFailed returns the error for Read after a request for the rest has failed with err.
+// restFailed returns the error that Read returns if the request for the rest fails with
+// err.
 func (r *resumed) restFailed(err error) error {
 	var fe *Error
 	switch {
@@ -145,8 +146,8 @@ func (r *resumed) restFailed(err error) error {
 	return err
 }
 
-// continueWith makes Read continue with the body of resp. It returns an error if this body is
-// not the requested rest.
+// continueWith makes Read continue with the body of a response. It closes the body and
+// returns an error if the body is not the requested rest.
 func (r *resumed) continueWith(resp *Response) error {
 	why := ""
 	switch {

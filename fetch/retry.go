@@ -44,10 +44,10 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// Again reports whether the caller should send a failed request again from the
-// beginning. err is the last error of the request, and failures the number of errors so
-// far. Again returns true at most MaxRetries times, only for a body that broke off and
-// cannot be continued, and only after it has waited for the back-off.
+// Again reports whether the caller should send a failed request again from the beginning,
+// and waits for the back-off before it returns true. It returns false unless the body broke
+// off and cannot be continued, and it returns true at most MaxRetries times. err is the
+// last error of the request, and failures the number of errors so far.
 func (c *Client) Again(ctx context.Context, failures int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Restart && failures <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failures)) == nil

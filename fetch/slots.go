@@ -18,7 +18,7 @@ type slots struct {
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
 	excess int        // number of slots to remove when requests return them
-	good   int        // number of responses since open last changed; none of them said that the host is too busy
+	good   int        // number of responses since open last changed, all of a host that was not too busy
 	shrunk time.Time  // when the number of slots was last halved
 }
 
@@ -59,7 +59,8 @@ func (p *slots) shrink(sent, now time.Time) {
 	}
 }
 
-// grow counts a response of a host that is not too busy.
+// grow counts a response of a host that is not too busy, and adds a slot after growAfter
+// such responses.
 func (p *slots) grow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

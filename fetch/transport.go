@@ -95,7 +95,7 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // race returns the first connection that is established. It dials the addresses in order:
-// the next one when an address has failed, or after the duration stagger.
+// the next one when an address has failed or when the time stagger has passed.
 func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn

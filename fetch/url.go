@@ -30,7 +30,7 @@ func Parse(raw string) (*url.URL, error) {
 	u, err := ParseReference(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
-			return refuse("not a URI", "") // err could contain a password
+			return refuse("not a URI", "") // err is left out, because it could contain a password
 		}
 		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
 	}

@@ -9,12 +9,13 @@ import (
 // Exactly one field of a check is set.
 type check struct {
 	entry func(*run, *Rule, *entry)                     // called for each readable entry
-	link  func(*run, *Rule, *entry, *resourcesync.Link) // called for each link of each readable entry
+	link  func(*run, *Rule, *entry, *resourcesync.Link) // checks one link of a readable entry
 	root  func(*run, *Rule)                             // called at the end of the document, when the header is complete
-	steps func(*run, *Rule) steps                       // called at the start of a check that keeps data from one entry to the next
+	steps func(*run, *Rule) steps                       // starts a check that keeps data from one entry to the next
 }
 
-// A function in steps that is nil is not called.
+// steps are the functions of a check that keeps data from one entry to the next. A function
+// that is nil is not called.
 type steps struct {
 	entry func(*entry) // called for each readable entry
 	end   func()       // called at the end of the document, when the header is complete
@@ -55,11 +56,11 @@ var noted = map[string]bool{
 // alone, and none whose violations a single document cannot show.
 var checks = map[string]check{
 	"quirk": {steps: quirk},
-	// Sitemaps for search engines.
+	// Rules about Sitemaps for search engines.
 	"sitemap-rs-elements":      {steps: sitemapElements},
 	"sitemap-foreign-elements": {steps: sitemapForeign},
 	"sitemap-scope":            {steps: sitemapScope},
-	// Roots.
+	// Rules about the root.
 	"root-md-required":                 {root: rootMetadata},
 	"root-capability-required":         {root: rootCapability},
 	"archives-capability-values":       {steps: archiveCapability},
@@ -70,19 +71,19 @@ var checks = map[string]check{
 	"root-time-attrs-undefined":        {root: rootTimeUndefined},
 	"manifest-root-urlset":             {root: noSuchIndex},
 	"capabilitylist-index-discouraged": {root: noSuchIndex},
-	// Links of the root.
+	// Rules about the links of the root.
 	"up-required":                            {root: upRequired},
 	"up-single":                              {root: upSingle},
 	"index-link-only-on-urlset":              {root: indexOnIndex},
 	"description-describedby-recommended":    {root: rootDescribedBy},
 	"capabilitylist-describedby-recommended": {root: rootDescribedBy},
-	// The proposal of 2013.
+	// Rules of the proposal of 2013.
 	"dlib-namespace":            {root: dlibNamespace},
 	"dlib-root-md-capability":   {root: dlibCapability},
 	"dlib-root-md-modified":     {root: dlibModified},
 	"dlib-manifest-path-unique": {steps: pathUnique},
 	"dlib-top-link":             {root: upRequired},
-	// Entries.
+	// Rules about entries.
 	"entry-md-required":                         {entry: entryMetadata},
 	"entry-attribute-recommended":               {steps: entryAttribute},
 	"type-recommended":                          {steps: typeRecommended},
@@ -95,7 +96,7 @@ var checks = map[string]check{
 	"entry-per-thing":                           {steps: oneEntryPerCapability},
 	"description-entry-describedby-recommended": {entry: entryDescribedBy},
 	"audit-needs-metadata":                      {steps: auditable},
-	// Attributes (1.1 §7, Table 3).
+	// Rules about attributes (1.1 §7, Table 3).
 	"ext-attr-prefix":              {entry: datetimeIn10},
 	"table3":                       {root: table3},
 	"type-registered":              {entry: typeRegistered},
@@ -108,7 +109,7 @@ var checks = map[string]check{
 	"resourcedump-zip-specified":   {entry: packageType},
 	"changedump-zip-specified":     {entry: packageType},
 	"same-format":                  {steps: samePackageType},
-	// Times and their order.
+	// Rules about times and their order.
 	"datetime-within-interval":            {entry: datetimeWithin},
 	"entry-time-scope":                    {steps: entryTimeScope},
 	"completed-needs-at":                  {entry: needsBegin},
@@ -119,7 +120,7 @@ var checks = map[string]check{
 	"entry-interval-within-root-interval": {entry: entryWithinRoot},
 	"forward-order":                       {steps: forwardOrder},
 	"change-uri-datetime-unique":          {steps: changeUnique},
-	// Links (1.1 §14).
+	// Rules about links (1.1 §14).
 	"ln-rel-registered-or-uri":           {steps: relation},
 	"ln-duplicate-omit-md-attrs":         {link: duplicateAttributes},
 	"ln-patch-type-required":             {link: patchType},
@@ -171,7 +172,7 @@ type undecided struct {
 	is11     bool // whether the document contains something that only edition 1.1 has
 }
 
-// mostUndecided is the largest number of stored findings in an undecided.
+// mostUndecided is the largest number of findings that undecided.findings may hold.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {

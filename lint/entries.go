@@ -41,8 +41,8 @@ func oneEntryPerCapability(r *run, rule *Rule) steps {
 	})
 }
 
-// findRepeated calls report for each entry whose text is that of an earlier entry. first is
-// the line of the earliest one. Entries whose text is "" are skipped.
+// findRepeated calls the function report for each entry with the same text as an earlier
+// entry, and passes the line of the earliest one. Entries whose text is "" are skipped.
 func findRepeated(text func(*entry) string, report func(e *entry, first int)) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
@@ -180,7 +180,8 @@ func auditable(r *run, rule *Rule) steps {
 	})
 }
 
-// countEntries makes one finding for all entries that fail, with the line of the first one.
+// countEntries makes a single finding about all entries that break the rule, with the line
+// of the first such entry.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

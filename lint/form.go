@@ -43,7 +43,7 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped returns bytes that are not gzip unchanged.
+// unzipped decompresses the beginning of a gzip file. It returns any other bytes unchanged.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {

@@ -104,7 +104,7 @@ type Document struct {
 // Report is.
 type Checker struct {
 	Profile Profile // "" is Profile11
-	Derived bool    // whether recommendations that the standard only implies are checked, too
+	Derived bool    // whether recommendations are checked that the standard implies without stating them
 	Limits  resourcesync.Limits
 
 	// Report is called with each finding while the document is read. If it is nil,
@@ -135,7 +135,7 @@ type Option func(*run)
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
 
 // WithHead means that the reader contains only the beginning of a document: the root
-// element and some entries. The missing rest is then no finding.
+// element and some entries. There is no finding about the missing end.
 func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 
 // Document checks the document at uri, which it reads from r as a stream. If the rs:md of

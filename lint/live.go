@@ -62,9 +62,9 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 }
 
 // Document checks how a document was served, and whether the resources of a sample of its
-// entries match the entries. d is the result of Checker.Document; its fields Requested and
-// Existing are set here. open opens the body of the response in which the document was
-// served. Document returns an error only if reading the body fails or ctx is done.
+// entries match the entries. It sets the fields Requested and Existing of d, the result of
+// Checker.Document. The function open opens the body of the response in which the document
+// was served. Document returns an error only if reading the body fails or ctx is done.
 func (l *Live) Document(ctx context.Context, d *Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	defer func() { d.Requested, d.Existing = r.doc.Requested, r.doc.Existing }()

@@ -16,7 +16,8 @@ import (
 // requested.
 const mostListedLinks = 8
 
-// target is what the document states about the resource of an entry or the target of a link.
+// target is a resource to check: that of an entry, or the target of a link. The fields
+// contain what the document states about it.
 type target struct {
 	uri, label          string // label names the target in messages
 	digests             resourcesync.Digests
@@ -67,7 +68,8 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// contentTypes has media types that do not say how a patch is applied.
+// contentTypes has general media types. The type of a patch should be a special one that
+// says how the patch is applied.
 var contentTypes = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
@@ -95,8 +97,9 @@ func (r *liveRun) needsBody(e *entry, t *target) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink compares the target of a link in an entry with the attributes of the link. main
-// is the response for the resource of the entry.
+// checkLink compares the target of a link in an entry with the attributes of the link. The
+// target of a link to a mirror is also compared with main, the response for the resource of
+// the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *target, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
@@ -303,8 +306,8 @@ func (r *liveRun) checkNegotiation(ctx context.Context, e *entry, t *target, got
 	return nil
 }
 
-// requestDiffers requests a resource again and reports whether the bytes are others than
-// those of the first response. It returns false if the server responds with an error.
+// requestDiffers requests a resource again and reports whether its bytes differ from those
+// of the first response. It returns false if the server responds with an error.
 func (r *liveRun) requestDiffers(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {

@@ -48,8 +48,8 @@ func (b *bytesSeen) Write(p []byte) (int, error) {
 func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
 // get requests a resource. It reads the body if the parameter body is true, or if the
-// response does not state the length. It computes digests of the body with the algorithms
-// of want.
+// response does not state the length. It computes the digests of the body that can be
+// compared with want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {

@@ -22,7 +22,7 @@ type missing struct {
 	Finding
 	rule     *Rule
 	existed  resourcesync.Datetime // the time at which the resource existed according to the document; zero if unknown
-	modified resourcesync.Datetime // the Last-Modified of the other bytes; zero if the server does not have the resource
+	modified resourcesync.Datetime // the Last-Modified of the resource; zero if the server does not have the resource
 }
 
 // change is the last change of a resource in the Change Lists; zero if they have none.
@@ -101,8 +101,9 @@ func (r *liveRun) reportMissing(ctx context.Context) error {
 // listingDelay is the time that a publisher without Change Lists may take to list a change.
 const listingDelay = time.Minute
 
-// isMistake reports whether the Source made a mistake, and returns the rest of the message. c
-// is the last change of the resource in the Change Lists, and known whether these were read.
+// isMistake reports whether the Source made a mistake, and returns the end of the message.
+// c is the last change of the resource in the Change Lists. If known is false, there are no
+// Change Lists that can be read.
 func (r *liveRun) isMistake(m *missing, c change, known bool) (text string, bad bool) {
 	if !m.modified.IsZero() {
 		if known {

@@ -76,8 +76,8 @@ func (r *liveRun) checkTargets(ctx context.Context, id string, links []weblink.L
 	return n > 0, nil
 }
 
-// checkTarget makes a finding if another document than a Capability List is at the URI, or
-// if the server is busy. It returns an error if no document there can be read.
+// checkTarget makes a finding if the document at the URI is no Capability List, or if the
+// server is busy. It returns an error if there is no readable document at the URI.
 func (r *liveRun) checkTarget(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
@@ -149,7 +149,7 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	}
 	r.reportResponse("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
 	if errors.Is(err, fetch.Temporary) {
-		return nil // a later request may find the Source Description at the well-known URI
+		return nil // no further search: a later request may find the Source Description at the well-known URI
 	}
 	return r.searchUp(ctx, d)
 }
@@ -165,7 +165,7 @@ func (l *Live) NoSource(uri, message string) {
 func (l *Live) checkRobots(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // only a host that serves HTTP has a robots.txt
+		return nil // no host that serves HTTP, and so no robots.txt
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -204,7 +204,7 @@ func (r *liveRun) searchUp(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // an invalid link ends the search
+			return nil // the search ends at an invalid link
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

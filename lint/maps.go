@@ -56,8 +56,8 @@ func (r *run) problem(p ore.Problem) {
 	}
 }
 
-// malformed makes a finding if an error means that a document is not well-formed XML,
-// and reports whether it did.
+// malformed makes a finding if the error is a syntax error of XML. It reports whether it
+// made a finding.
 func (r *run) malformed(uri string, err error) bool {
 	var syntax *xml.SyntaxError
 	rule := book().byID["xml-well-formed"]

@@ -10,11 +10,11 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly is the largest number of stored notes of which the entry or the kind of document is
-// not known yet. If there are more, all of them count as notes about the root.
+// mostEarly is the largest number of notes that are stored while their entry or the kind of
+// document is unknown. If there are more, all of them count as notes about the root.
 const mostEarly = 10_000
 
-// note keeps a note of the Decoder until it is known to which entry the note belongs.
+// note stores a note of the Decoder until the entry is known to which the note belongs.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)
@@ -22,8 +22,8 @@ func (r *run) note(n resourcesync.Note) {
 	r.early = append(r.early, n)
 }
 
-// flushNotes turns the notes since the last entry into findings. Notes about places
-// before the entry e are about the root.
+// flushNotes turns the notes since the last entry into findings. Notes about the text
+// before the entry e are about the root; if e is nil, all notes are.
 func (r *run) flushNotes(e *entry) {
 	for _, n := range r.early {
 		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
@@ -87,9 +87,9 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule makes a finding about the rule that a note names. It skips the note if another
-// check finds violations of the rule, unless the note is about the form of a draft. A note
-// about something legal makes no finding of level Error.
+// noteRule makes a finding about the rule that a note names. It skips the note if a check
+// finds the violations of that rule, unless the note is about the dialect of the document.
+// If the standard allows what the note is about, there is no finding of level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -145,7 +145,7 @@ func (r *run) broken(err error, in *input) {
 	}
 	id := fatalRule(e)
 	if r.profile == ProfileDLib && id != "reader-limits" {
-		id = "xml-well-formed" // the proposal of 2013 has no other rule about unreadable documents
+		id = "xml-well-formed" // the only rule of the proposal of 2013 about unreadable documents
 	}
 	if rule := r.active(id, r.readKind); rule != nil {
 		r.report(rule, f)

@@ -19,9 +19,9 @@ func rootCapability(r *run, rule *Rule) {
 	}
 }
 
-// capabilityValue checks that the capability is that of the kind of the document. The kind
-// is known because another document says so, or because the capability is only spelled
-// with wrong upper and lower case.
+// capabilityValue checks that the capability is the right one for the kind of the document.
+// The kind is known from another document, or from a capability in which only upper and
+// lower case are wrong.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
 		return steps{entry: func(e *entry) { descriptionEntry(r, rule, e) }}
@@ -139,8 +139,9 @@ func rootTimeUndefined(r *run, rule *Rule) {
 	}
 }
 
-// noSuchIndex reports each document, because its rules are only about indexes of manifests
-// (1.1 §11.2, §13.2) and of Capability Lists (1.1 §9), which should not exist.
+// noSuchIndex makes a finding for every document that it checks. Its rules are only about
+// kinds of documents that should not exist: indexes of manifests (1.1 §11.2, §13.2) and of
+// Capability Lists (1.1 §9).
 func noSuchIndex(r *run, rule *Rule) {
 	r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
 }

@@ -208,9 +208,9 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document for which rules are selected: the kind that the
-// caller expects if it differs from the kind that the document states, and otherwise the
-// stated kind. It returns "" if both are unknown.
+// kind returns the kind of the document, by which rules are selected. It is the kind that
+// the document states, unless the caller expects another kind. It is "" if both are
+// unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""

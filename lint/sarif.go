@@ -17,7 +17,7 @@ type SARIF struct {
 	version string
 	err     error // the first error in writing the log
 	results int64
-	index   map[string]int // maps the id of each rule in met to its index there
+	index   map[string]int // index in met of each rule, by the id of the rule
 	met     []string       // the ids of the rules of all findings so far
 	trouble []sarifNotification
 	more    int // number of failures that the log omits, because it has maxTroubles already
@@ -172,7 +172,7 @@ func (s *SARIF) Close(checked bool, exitCode int) error {
 }
 
 func ruleOf(id string) sarifRule {
-	r, _ := Lookup(id) // the rule exists, since a Checker has only rules of the catalogue
+	r, _ := Lookup(id) // always found, since a Checker has only rules of the catalogue
 	return sarifRule{
 		ID: id, ShortDescription: sarifText{r.Text}, Help: sarifText{r.Fix},
 		DefaultConfiguration: sarifConfiguration{sarifLevel(r.Level)},

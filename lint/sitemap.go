@@ -34,9 +34,9 @@ func sitemapElements(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapForeign checks that extensions of search engines, such as images, are used only
-// in the entries of a urlset. The XML schema of Sitemaps allows them nowhere else. It
-// reports only the first such entry.
+// sitemapForeign checks that extensions of search engines, such as images, are used only in
+// the entries of a urlset, because the XML schema of Sitemaps allows them nowhere else.
+// Only the first entry that breaks the rule is reported.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -68,7 +68,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // another rule reports URIs that are invalid or relative
+			return // skipped, because another rule reports invalid and relative URIs
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
 			r.atEntry(rule, e, "%q is not below %s://%s%s, where all URLs of the Sitemap must be", e.Loc, base.Scheme, base.Host, dir)

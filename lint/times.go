@@ -47,7 +47,7 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || kindsWithTimes[rule.ID][r.readKind] {
 		return steps{}
 	}
-	first := 0 // index in the result of timesOf
+	first := 0 // index of the first attribute to check, in the result of timesOf
 	if rule.ID == "entry-from-until-scope" {
 		first = 2
 	}
@@ -146,8 +146,8 @@ func forwardOrder(r *run, rule *Rule) steps {
 	}}
 }
 
-// keys computes hashes of 16 bytes. The seeds are random, so that nobody can write a
-// document in which two texts have the same hash.
+// keys makes hashes of texts, each of 16 bytes. The seeds are random, so that nobody can
+// write a document in which two texts have the same hash.
 type keys struct{ a, b maphash.Seed }
 
 type key [2]uint64

@@ -30,7 +30,8 @@ func table3(r *run, rule *Rule) {
 	}
 }
 
-// typeRegistered reports media types that begin with x-, which are for private use.
+// typeRegistered makes a finding for a media type that begins with x-, because such types
+// are for private use and not registered.
 func typeRegistered(r *run, rule *Rule, e *entry) {
 	const message = "media type %q is not registered with IANA"
 	if isPrivateType(e.Type) {

@@ -53,10 +53,10 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds a bitstream by a path that is not relative to the root of the package, as
-// some manifests have it. Either the path ends with the name of the member, or the name ends
-// with the path. If several members match, FindBelow finds none. The caller must verify by a
-// digest that the bitstream is the right one.
+// FindBelow finds a bitstream by a path in a manifest whose paths are not relative to the
+// root of the package. Either the path ends with the name of the member, or the name ends
+// with the path. If several members match, FindBelow finds none. The caller must verify by
+// a digest that the bitstream is the right one.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -96,8 +96,8 @@ func (b Bitstream) Open(limit int64) (io.ReadCloser, error) {
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), limit)
 }
 
-// OpenSpan is like Open, but reads from r, which has a copy of the bytes of the package that
-// Span describes.
+// OpenSpan is like Open, but reads the bytes that Span describes from r instead of the
+// package.
 func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, limit)
@@ -107,8 +107,8 @@ func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	return &opened{opening}, nil
 }
 
-// opened makes a memberReader available to other bitstreams when it is closed, because a
-// memberReader has large buffers.
+// opened is the reader of an open bitstream. Close makes its memberReader available for
+// other bitstreams, because a memberReader has large buffers.
 type opened struct{ r *memberReader }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -284,8 +284,8 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// markDamage makes an error of the decompressor wrap ErrNotZIP. It returns other errors, which
-// come from reading, unchanged.
+// markDamage returns an ErrNotZIP for an error of the decompressor. Any other error comes
+// from reading the package, and is returned unchanged.
 func markDamage(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError

@@ -137,19 +137,19 @@ func (p *Package) readEnd(size int64) (end, error) {
 // end record unless the file has a long comment, which is rare.
 const smallTail = 1 << 10
 
-// readTail returns the last smallTail bytes of a file if these contain an end record.
-// Otherwise it returns the last window bytes.
-func (p *Package) readTail(size, window int64) ([]byte, error) {
-	n := min(window, smallTail)
+// readTail returns the last smallTail bytes of a file if these contain an end record, and
+// otherwise the last largeTail bytes.
+func (p *Package) readTail(size, largeTail int64) ([]byte, error) {
+	n := min(largeTail, smallTail)
 	b, err := p.readAt(size-n, n)
-	if err != nil || n == window || bytes.Contains(b, []byte(endSignature)) {
+	if err != nil || n == largeTail || bytes.Contains(b, []byte(endSignature)) {
 		return b, err
 	}
-	return p.readAt(size-window, window)
+	return p.readAt(size-largeTail, largeTail)
 }
 
-// readEnd64 reads the end record for 64-bit numbers. It has the numbers that are too large
-// for the end record of 32-bit numbers.
+// readEnd64 reads the end record of 64-bit numbers, which states the numbers that need more
+// than 32 bits.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
@@ -260,8 +260,8 @@ func (p *Package) parseEntry(b []byte, text string) (m member, n int, err error)
 	return m, n, p.checkRatio(&m)
 }
 
-// checkMember checks that all programs read the directory entry of a member in the same
-// way.
+// checkMember returns an error if programs could read the directory entry of a member in
+// different ways, unless Limits.Tolerant is set.
 func (p *Package) checkMember(m *member, ex extra) error {
 	switch {
 	case m.flags&flagEncrypted != 0:

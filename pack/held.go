@@ -57,7 +57,7 @@ func (h *queuedMember) header() *zip.FileHeader {
 // reader reads members ahead, one after the other.
 type reader struct {
 	compress bool
-	deflate  *flate.Writer // created when it is first needed
+	deflate  *flate.Writer // the compressor; created at its first use
 }
 
 // read reads, verifies and compresses a member, unless the member must be streamed.
@@ -126,7 +126,8 @@ var (
 	// A time in the MS-DOS format of ZIP is from firstDOS until before afterDOS.
 	firstDOS = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	// timestamps begins the extra field for a modification time in UTC: id, size and flags.
+	// timestamps is the beginning of the extra field for a modification time in UTC: id,
+	// size and flags.
 	timestamps = [5]byte{0x55, 0x54, 5, 0, 1}
 )
 

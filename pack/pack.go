@@ -33,10 +33,10 @@ var (
 
 // Limits are limits for reading a package. Each field that is 0 stands for its default.
 type Limits struct {
-	Directory int64 // the size of the directory in bytes; default 16 MiB
-	Members   int   // default 100,000
-	Total     int64 // the total size of all members after decompression, as the directory states it; default 64 GiB
-	Manifest  int64 // the size of the manifest after decompression; default 200 MiB
+	Directory int64 // largest size of the directory in bytes; default 16 MiB
+	Members   int   // largest number of members; default 100,000
+	Total     int64 // largest size of all members together after decompression, as the directory states it; default 64 GiB
+	Manifest  int64 // largest size of the manifest after decompression; default 200 MiB
 
 	// Tolerant makes Open accept a package that programs could read in different ways, for
 	// a caller that only inspects the package. [Package.Flaws] lists the problems. If the

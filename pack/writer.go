@@ -90,7 +90,8 @@ func (p *packing) writeManifest(write func(io.Writer) error) error {
 	return write(f)
 }
 
-// writeMembers writes the members in their order, while the readers read the next members ahead.
+// writeMembers writes the members in their order. At the same time several goroutines read
+// the next members into memory.
 func (p *packing) writeMembers(ctx context.Context, members []Member, readers int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *queuedMember, readers*aheadEach)

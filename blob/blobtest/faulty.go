@@ -65,8 +65,9 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns a bucket that passes its calls on to b. A call for which plan returns a Fault
-// fails. The Fault of a Commit decides how many changes of the batch b gets.
+// Faulty returns a bucket that passes its calls on to the bucket b. A call for which plan
+// returns a Fault fails. If a Commit fails, its Fault says how many changes of the batch
+// are made in b.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }

@@ -11,7 +11,7 @@ import (
 func testSync(t *testing.T, b blob.Bucket) {
 	batch := begin(t, b)
 	if _, ok := batch.(blob.Syncer); !ok {
-		return // a Batch need not implement this interface
+		return // optional: a Batch need not implement this interface
 	}
 	batch.Put(create(t, batch, "before"), blob.Put{Key: "before"})
 	if err := batch.(blob.Syncer).Sync(t.Context()); err != nil {
@@ -37,7 +37,7 @@ func testSync(t *testing.T, b blob.Bucket) {
 func testLink(t *testing.T, b blob.Bucket) {
 	batch := begin(t, b)
 	if _, ok := batch.(blob.Linker); !ok {
-		return // a Batch need not implement this interface
+		return // optional: a Batch need not implement this interface
 	}
 	fill(t, b, "a", "dir/b")
 	link := func(batch blob.Batch, key string) (blob.Object, error) {

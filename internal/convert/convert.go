@@ -148,7 +148,8 @@ func (c *converter) decide(d Decision) {
 	}
 }
 
-// noteEntry reports a decision about the document if the item is empty.
+// noteEntry reports a decision about an entry, or about the whole document if the item is
+// empty.
 func (c *converter) noteEntry(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }

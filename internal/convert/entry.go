@@ -155,7 +155,7 @@ func shown(a resourcesync.Attr) string {
 	return fmt.Sprintf("%s=%q", name, clip(a.Value))
 }
 
-// clip keeps messages short.
+// clip shortens a long text for a message.
 func clip(s string) string {
 	const limit = 80
 	if len(s) <= limit {

@@ -29,7 +29,8 @@ func (c *converter) convertHeader(d *document) error {
 	return nil
 }
 
-// checkDialect also determines whether lastmod is the time of a change, as it was before 1.1.
+// checkDialect returns an error if the document has another dialect than the required one.
+// It sets oldTimes if lastmod is the time of a change, as it was before 1.1.
 func (c *converter) checkDialect(d *document) error {
 	want, is := c.o.Dialect, d.header.Dialect
 	as10 := false
@@ -194,7 +195,8 @@ func (c *converter) setMissing(t *resourcesync.Datetime, rule, name, flag string
 	return c.refuse(rule, fmt.Sprintf("%s sets the time", flag), "the %s has no %q attribute, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// convertRootLinks also adds the link with rel="up" if the link is missing and required.
+// convertRootLinks converts the links of the root, and adds the link with rel="up" if it is
+// missing and required.
 func (c *converter) convertRootLinks() error {
 	h := &c.header
 	h.Links = c.convertLinks(h.Links, item{}, false)

@@ -98,7 +98,7 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier ignores a time that is absent.
+// earlier returns the earlier of two times. A time that is zero is absent.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -113,7 +113,7 @@ func (c *converter) reportNote(part string, n resourcesync.Note) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // 1.1 allows the value as it was written
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // then 1.1 allows the value as it was written
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})

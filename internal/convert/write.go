@@ -41,7 +41,8 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 	return nil
 }
 
-// encode writes a document with every usable entry to w. Its header has offset bytes.
+// encode writes a document with every usable entry to w. The parameter offset is the length
+// of the document's header in bytes.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]encodedEntry, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {

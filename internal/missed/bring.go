@@ -74,8 +74,8 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring fetches and stores versions. selection returns the changes of a resource whose
-// versions are fetched.
+// bring fetches and stores versions. The function selection chooses the changes of a
+// resource whose versions are fetched.
 func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, selection func([]change) []change) error {
 	run := &batch{Bringer: b, rep: rep}
 	for of, err := range l.byResource() {
@@ -138,15 +138,15 @@ func (r *batch) add(ctx context.Context, of *resource, c change, last bool) erro
 	return r.flush(ctx)
 }
 
-// maxAtOnce is the largest number of stored states of a resource that have the same datetime
-// at the Source.
+// maxAtOnce is the largest number of states of a resource that are stored although they
+// have the same datetime at the Source.
 const maxAtOnce = 100
 
 var errCrowded = fmt.Errorf("more than %d changes of the resource have the same datetime", maxAtOnce)
 
-// setUniqueTime adds microseconds to the time of a state until no stored state of the resource
-// has the same time. A Source with times in whole seconds may list several changes in one
-// second. The result known is true if the state is stored already.
+// setUniqueTime adds microseconds to the time of a state until no stored state of the
+// resource has the same time. A Source with times in whole seconds may list several changes
+// in one second. It returns true if the state is stored already.
 func (r *batch) setUniqueTime(ctx context.Context, v *versions.Version) (known bool, err error) {
 	if n := len(r.states); n > 0 && r.states[n-1].Path == v.Path && !r.states[n-1].Since.Before(v.Since) {
 		if err := r.flush(ctx); err != nil {
@@ -201,7 +201,8 @@ func (r *batch) fail(uri string, err error) {
 	}
 }
 
-// resource has what is requested once for all versions of a resource: the TimeMap.
+// resource has the data that all versions of a resource share: its TimeMap, which is
+// requested only once.
 type resource struct {
 	b     *Bringer
 	asked bool
@@ -216,8 +217,8 @@ type attempt struct {
 	failed error
 }
 
-// reason returns the reason why the version was not stored: an error of the request, or other
-// bytes than those in the entry of the version.
+// reason returns the reason why the version was not stored: either the error of the
+// request, or that the bytes differ from those that the entry describes.
 func (a *attempt) reason() error {
 	if a.failed != nil {
 		return a.failed
@@ -225,8 +226,8 @@ func (a *attempt) reason() error {
 	return fmt.Errorf("the version of %s at %s has other bytes than the entry in the Change List states", a.change.Since.Format(time.RFC3339), a.from)
 }
 
-// open requests the version. An error of the request becomes fs.ErrNotExist, so that the Store
-// skips the version. Other errors mean that the run is interrupted.
+// open requests the version. If the request fails, the error wraps fs.ErrNotExist, so that
+// the Store skips the version. Any other error means that the run is interrupted.
 func (a *attempt) open(ctx context.Context) (io.ReadCloser, error) {
 	body, err := a.request(ctx)
 	if err != nil {
@@ -257,8 +258,8 @@ func (l *losingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// request prefers the link to the version itself (Memento). Otherwise it uses the TimeMap of
-// the resource, or else the TimeGate.
+// request uses the link to the version itself (Memento) if there is one. Otherwise it uses
+// the TimeMap of the resource, or else the TimeGate.
 func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
 	switch c := &a.change; {

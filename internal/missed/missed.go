@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Log collects changes of a run: those that link to a version of the resource, and
+// Log collects the changes of a run that link to a version of the resource, and the
 // deletions. It is not safe for concurrent use.
 type Log struct {
 	changes *spool.Sorter[change]
@@ -70,7 +70,7 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte at the end ensures that no key is a prefix of another one
 }
 
-// setLinks uses the first link of each relation.
+// setLinks stores the target of the first link of each relation.
 func (c *change) setLinks(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string

@@ -19,7 +19,8 @@ type Store struct {
 	bytes *blob.Dir
 }
 
-// bytesDir is a directory in the state directory of the mirror.
+// bytesDir is the directory for the bytes of the versions, in the state directory of the
+// mirror.
 const bytesDir = "content/versions"
 
 // Open opens the store of versions in the state directory of a mirror. It creates the

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// madeWindow is the length in bytes of the part of the new version that one window of a
-	// patch describes.
+	// madeWindow is the number of bytes of the new version that one window of a patch
+	// describes.
 	madeWindow = 4 << 20
 	// The old version is divided into blocks. minBlock is the smallest length of a block in
 	// bytes, and maxBlocks is the largest number of blocks. The index takes 8 to 16 bytes
@@ -225,9 +225,9 @@ func (e *vcdEncoder) setPieces(target []byte) error {
 	return nil
 }
 
-// extend extends a match of two equal blocks in both directions as far as the versions are
-// equal. It returns an instruction that first adds the bytes of the window from begin to
-// the first equal byte, and then copies the equal bytes.
+// extend makes a match of two blocks longer in both directions, as far as the versions are
+// equal. It returns an instruction that first adds the bytes of the window between begin
+// and the match, and then copies the match.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.countEqual(target[at:], from)
 	if err != nil || size == 0 {
@@ -271,7 +271,8 @@ func appendCopy(text []byte, size int, mode byte) []byte {
 	return appendInt(append(text, code), int64(size))
 }
 
-// appendAddress chooses and returns the mode that takes the fewest bytes.
+// appendAddress encodes an address in the mode that takes the fewest bytes, and returns
+// that mode.
 func (c *addressCache) appendAddress(text []byte, address, here int64) ([]byte, byte) {
 	defer c.update(address)
 	if at := address % int64(len(c.same)); c.same[at] == address {

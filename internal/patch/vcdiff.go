@@ -396,8 +396,8 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	return nil
 }
 
-// readAddress reads the address from which a copy instruction copies. An address is an offset
-// in the segment followed by the target.
+// readAddress reads the address from which a copy instruction copies. Addresses number the
+// bytes of the segment and then the bytes of the target, from 0.
 func (w *vcdWindow) readAddress(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {

@@ -52,7 +52,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // the following call returns an error that occurred after the text
+			return text, nil // an error after the text is returned by the following call
 		}
 		if err != nil {
 			return nil, err
@@ -64,12 +64,13 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // the following call of next returns any other error
+			return errTooLong // any other error is returned by the following call of next
 		}
 	}
 }
 
-// encoding/json writes replacement for invalid UTF-8 and for half of a surrogate pair.
+// replacement is the character that encoding/json writes for invalid UTF-8 and for half of
+// a surrogate pair.
 const replacement = "\ufffd"
 
 // checkUnaltered returns an error if the JSON decoder has altered the URI or the path, since
@@ -144,7 +145,7 @@ func (r *Recorder) fromURI(ctx context.Context, l *line) (catalog.Change, func()
 	return ch, release, err
 }
 
-// fromFile returns the change of a file in the published directory, which it reads.
+// fromFile reads a file in the published directory and returns its change.
 func (r *Recorder) fromFile(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {

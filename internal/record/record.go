@@ -55,7 +55,7 @@ type Recorder struct {
 	fresh     atomic.Bool // whether changes were recorded after the start of the last publication
 }
 
-// Answer is the answer to a line.
+// Answer says whether the change in a line was recorded.
 type Answer struct {
 	Line   int    `json:"line"` // number of the line, counted from 1
 	OK     bool   `json:"ok"`
@@ -75,7 +75,7 @@ type request struct {
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // a publication removes stored bytes of which no change was recorded
+		r.fresh.Store(true) // so that the next publication removes the bytes that were stored for the change
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // intake failed because record cancelled its context
+		intakeErr = nil // this error is only a consequence: record cancelled the context of intake
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }
@@ -166,9 +166,9 @@ func (r *Recorder) publish(ctx context.Context) error {
 	return err
 }
 
-// record records the requests in the queue until intake has ended and the queue is empty. If
-// recording fails, record calls refuse, which cancels intake, and answers all remaining
-// requests with the error.
+// record records the requests in the queue until intake has ended and the queue is empty.
+// If recording fails, record calls the function refuse, which cancels the context of
+// intake, and answers all remaining requests with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
 	var next *request // a request for the next batch, because its resource has a change in the current one
 	for {
@@ -263,8 +263,8 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch. kinds has the kind of the change of each request, such as
-// "created", or "unchanged".
+// tryBatch records a batch. kinds has the result for each request: "created", "updated",
+// "deleted" or "unchanged", or "" for an invalid line.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {

@@ -21,7 +21,8 @@ type turn struct {
 	shift shift
 }
 
-// shift is how far a clock is ahead. A time.Duration cannot exceed 292 years.
+// shift is how far a clock is ahead. Years are counted separately, because a time.Duration
+// cannot exceed 292 years.
 type shift struct {
 	years int
 	by    time.Duration
@@ -84,7 +85,7 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // the function packages has replaced the times in manifests
+		if !strings.HasSuffix(d.kind, "-manifest") { // the function packages has replaced the times in manifests before
 			d.replaceTimes(said)
 		}
 	}

@@ -25,7 +25,7 @@ type document struct {
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // the "at" attribute of the list when it was published
+	at       time.Time // the time in the attribute "at" that was published
 }
 
 type attr struct{ name, value string }
@@ -305,7 +305,7 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 			continue
 		}
 		b.WriteString(">")
-		_ = xml.EscapeText(b, []byte(n.text)) // writing to a Buffer never fails
+		_ = xml.EscapeText(b, []byte(n.text)) // the error is ignored: writing to a Buffer never fails
 		b.WriteString("</" + name + ">")
 	}
 }
@@ -313,7 +313,7 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 func writeAttrs(b *bytes.Buffer, attrs []attr) {
 	for _, a := range attrs {
 		b.WriteString(" " + a.name + `="`)
-		_ = xml.EscapeText(b, []byte(a.value)) // writing to a Buffer never fails
+		_ = xml.EscapeText(b, []byte(a.value)) // the error is ignored: writing to a Buffer never fails
 		b.WriteString(`"`)
 	}
 }

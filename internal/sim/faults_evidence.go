@@ -153,7 +153,7 @@ func everySecond(all []entry) (some []entry) {
 // order does not depend on the base URI.
 func (e entry) shuffleKey(base string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // writing to a hash never fails
+	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // the error is ignored: writing to a hash never fails
 	return mix(h.Sum64())
 }
 

@@ -198,8 +198,8 @@ func (a *answer) sendPart(out http.ResponseWriter, n int64) {
 	_ = http.NewResponseController(out).Flush()
 }
 
-// sendRaw makes the function write the response to the connection. Then the connection is
-// closed.
+// sendRaw sends the response with a function that writes to the connection, and then closes
+// the connection.
 func (a *answer) sendRaw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()

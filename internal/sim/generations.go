@@ -16,7 +16,7 @@ import (
 	"instep/source"
 )
 
-// generation is a document in the form in which one of the publications wrote it.
+// generation is one published version of a document.
 type generation struct {
 	key       string
 	kind      string // see resourcesync.Header.Kind
@@ -25,8 +25,8 @@ type generation struct {
 	published time.Time  // the simulated time of the publication
 }
 
-// generations stores past and present forms of documents, so that a simulated cache can
-// answer with any of them. Beyond the size limit the oldest forms are dropped.
+// generations stores the published versions of documents, so that a simulated cache can
+// answer with any of them. Beyond the size limit the oldest versions are dropped.
 type generations struct {
 	mu    sync.Mutex // guards the fields below
 	all   []*generation
@@ -86,8 +86,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// backAt returns the number of generations of a document that were published after a moment. It
-// returns false if the document did not exist then.
+// backAt returns the number of generations of a document that were published after the
+// given time. It returns false if the document did not exist at that time.
 func (g *generations) backAt(key string, moment time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -101,7 +101,7 @@ func (g *generations) backAt(key string, moment time.Time) (back int, ok bool) {
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.takeWritten() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // plain Sitemaps are not documents of ResourceSync
+			continue // not a document of ResourceSync, but perhaps a plain Sitemap
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {
@@ -158,8 +158,8 @@ type Override struct {
 	Status int
 }
 
-// Document is a document of a Source. Its generations are the forms in which publications have
-// written it.
+// Document is a document that a Source has published. A generation is one published version
+// of it.
 type Document struct {
 	Path        string // the path of the document below the base URL
 	Kind        string // the capability of the document, followed by "-index" if the document is an index

@@ -97,7 +97,7 @@ type answer struct {
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // otherwise net/http adds a Date with the real time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // set here, because net/http would add a Date with the real time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
@@ -184,8 +184,8 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// unchanged returns the response before switches change it. For a path that only a switch
-// has, it returns the response of this switch.
+// unchanged returns the response before switches change it. A path may exist only because
+// of a switch, which then makes the response.
 func (c *call) unchanged() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {
@@ -293,7 +293,7 @@ func mediaTypeOf(key string) string {
 	if t := mediatype.ByName(key); t != "" {
 		return t
 	}
-	return xmlType // the well-known URI has no extension
+	return xmlType // for the well-known URI, which has no extension
 }
 
 // maxContent is the largest response body that is read into memory to be changed.
@@ -360,7 +360,7 @@ type object struct {
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // reads the bytes of the object from offset off on; may be nil
+	open   io.ReadCloser // reads the bytes of the object that begin at off; may be nil
 }
 
 func (o *object) Read(p []byte) (int, error) {

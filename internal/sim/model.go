@@ -34,9 +34,9 @@ type Config struct {
 	Resources int // the number of resources at the start of the simulation, from 1 to MaxResources
 	Size      Size
 	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
-	Mix       Mix     // the zero Mix means 1:2:1
-	// Hot is the fraction of updates, from 0 to 1, that affect only the same hundredth of
-	// the resources.
+	Mix       Mix     // the zero Mix means a half updates, a quarter creations and a quarter deletions
+	// Hot is the fraction of updates, from 0 to 1, that change only a hundredth of the
+	// resources, always the same ones.
 	Hot   float64
 	Start time.Time // the time at which the simulated clock starts
 	Sets  int       // the number of sets to which the resources are distributed; 0 means 1
@@ -53,7 +53,7 @@ type Mix struct{ Created, Updated, Deleted int }
 
 func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
 
-// Resource is one version of a resource.
+// Resource describes one version of a resource.
 type Resource struct {
 	ID, Version uint32
 	Path        string // the path of the resource below the base URL
@@ -86,7 +86,7 @@ type state struct {
 
 const nowhere = ^uint32(0)
 
-// event is a change in the compact form that is stored in history.
+// event is a change in a compact form, to save memory.
 type event struct {
 	at      int64
 	id      uint32
@@ -352,8 +352,8 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// versionTime returns the time of the version that the resource had immediately before a
-// moment.
+// versionTime returns the time of the version that the resource had immediately before the
+// given time.
 func (m *Model) versionTime(id uint32, moment time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

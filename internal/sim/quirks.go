@@ -196,8 +196,9 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk that gives resources other URIs. rename maps a path to the new
-// one, and original maps a request to the path before rename.
+// throughNames returns a quirk that gives resources other URIs. The function rename returns
+// the new path for a path, and the function original returns the path before rename for a
+// request.
 func throughNames(number, says string, rename func(path string) string, original func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
@@ -323,7 +324,8 @@ func mid2013(_ *call, d *document) {
 	}
 }
 
-// paginate reduces a Resource List to the requested page of three.
+// paginate divides a Resource List into three pages, and leaves only the entries of the
+// requested page.
 func paginate(c *call, d *document) {
 	const count = 3
 	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
@@ -348,7 +350,7 @@ func paginate(c *call, d *document) {
 func gzipped(b []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	_, _ = z.Write(b) // writing to a Buffer never fails
+	_, _ = z.Write(b) // the error is ignored: writing to a Buffer never fails
 	_ = z.Close()
 	return out.Bytes()
 }

@@ -71,7 +71,8 @@ var timeQuirks = []*Switch{
 	}),
 }
 
-// later adds a duration to a time, and returns any other text unchanged.
+// later adds a duration to a time that is written as text. It returns any other text
+// unchanged.
 func later(s string, by time.Duration) string {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Model           *Model
 	BaseURL         string      // the base URL, in the form in which source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // published documents, and documents before their publication; empty, and used by no other Source
+	Bucket, Staging blob.Bucket // Bucket is for published documents, Staging for documents before their publication; both are empty at first, and no other Source uses them
 
 	ChangeListMax int           // the largest number of changes in a Change List, at most 50,000; 0 means 5,000
 	MaxEntries    int           // the largest number of entries in a Resource List; 0 means 50,000
@@ -155,12 +155,12 @@ func (s *Source) relistAfter() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
-// windows divides the changes with these numbers, from number to through, into Change Lists.
-func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
+// windows divides the changes with the numbers from start to through into Change Lists.
+func (s *Source) windows(set int, start int64, from time.Time, through int64) ([]source.Window, error) {
 	var all []source.Window
 	for {
-		w := source.Window{Number: number, From: from, Through: through}
-		end := number + int64(s.o.ChangeListMax)
+		w := source.Window{Number: start, From: from, Through: through}
+		end := start + int64(s.o.ChangeListMax)
 		if end > through {
 			return append(all, s.withChanges(set, w)), nil
 		}
@@ -170,7 +170,7 @@ func (s *Source) windows(set int, number int64, from time.Time, through int64) (
 		}
 		w.Until, w.Through = first.Datetime, end-1
 		all = append(all, s.withChanges(set, w))
-		number, from = end, first.Datetime
+		start, from = end, first.Datetime
 	}
 }
 

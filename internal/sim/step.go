@@ -60,7 +60,7 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// nextTime returns a random time for the change after the one at the given time. The times
+// nextTime returns a random time for the change after a change at the given time. The times
 // are a Poisson process, except that they are at least a microsecond apart.
 func (m *Model) nextTime(at int64) int64 {
 	if m.cfg.Rate == 0 {
@@ -92,8 +92,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of the next change at random. It keeps at least as many resources as
-// there are sets, and at most bound of them.
+// draw chooses the kind of the next change at random. It keeps the number of resources
+// between the number of sets and Model.bound.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted

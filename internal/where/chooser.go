@@ -32,8 +32,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions on them. It fetches a record only once, so
-// that each run needs a new Chooser.
+// Chooser fetches records and evaluates conditions on them. It fetches a record only once,
+// so each run needs a new Chooser.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -92,7 +92,7 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		clear(w.seen)
 	}
 	w.seen[key] = a
-	if a.err == nil { // links to the record with other digests, or without digests, have the same result
+	if a.err == nil { // the result is the same for links to the record that state other digests or none
 		w.seen[sum.String()], w.seen[l.Href] = a, a
 	}
 	return a.selects, a.err
@@ -107,8 +107,8 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate does not select a verified record that is not XML. If the record is not verified,
-// the result is an error.
+// evaluate evaluates the conditions on a record. A verified record that is not XML is not
+// selected. For any other record that is not XML, the result is an error.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {

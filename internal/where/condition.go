@@ -56,8 +56,8 @@ func parseCondition(text string) (condition, error) {
 	return c, nil
 }
 
-// selectsNodes returns an error for an expression whose result is a number, a text or a
-// truth value, and not nodes.
+// selectsNodes returns an error if the result of an expression is not a set of nodes, but a
+// number, a text or a truth value.
 func selectsNodes(expr *xpath.Expr, w *work) error {
 	empty := &node{kind: xpath.RootNode}
 	if _, ok := expr.Evaluate(w.navigator(empty)).(*xpath.NodeIterator); !ok {
@@ -89,11 +89,11 @@ func equals(text string) int {
 	return -1
 }
 
-// holds returns false if the expression has a prefix that is neither in namespaces nor
-// declared in the record.
+// holds reports whether the record fulfils the condition. It returns false if the
+// expression has a prefix that is neither in namespaces nor declared in the record.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // the error is an unknown prefix, because parseCondition has found no other error
+	if err != nil { // the record does not declare a prefix: parseCondition has reported any other error
 		return false, nil
 	}
 	found := false

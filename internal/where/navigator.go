@@ -22,8 +22,8 @@ func (w *work) spend(steps int) {
 	}
 }
 
-// try returns a panic of evaluate as an error, because the XPath module panics instead of
-// returning errors.
+// try calls the function evaluate and returns a panic of it as an error, because the XPath
+// module panics instead of returning errors.
 func (w *work) try(evaluate func() error) (err error) {
 	defer func() {
 		switch failed := recover().(type) {
@@ -142,7 +142,8 @@ func (n *navigator) MoveToFirst() bool {
 	return n.move(n.parent.first)
 }
 
-// move returns false if there is no such node, or if an attribute is current.
+// move makes a node the current one. It returns false if the node is nil, or if an
+// attribute is current.
 func (n *navigator) move(to *node) bool {
 	n.work.spend(1)
 	if n.attr >= 0 || to == nil {

@@ -31,7 +31,7 @@ type node struct {
 	standard     string     // the default namespace of the children
 	attrs        []xml.Attr // the attributes of an element, except declarations of namespaces
 	data         string     // text
-	depth        int        // the number of elements around the node
+	depth        int        // the depth of the node: the number of elements around it
 	parent       *node
 	first, last  *node // children
 	before, next *node // siblings

@@ -26,7 +26,7 @@ type Document struct {
 	raw []byte
 }
 
-// Entry is an entry of a document.
+// Entry is a url or sitemap element of a document.
 type Entry struct {
 	Loc     string   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
 	LastMod string   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 lastmod"`

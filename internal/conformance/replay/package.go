@@ -69,7 +69,8 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 	return all, err
 }
 
-// listedMembers removes all members from files that the manifest lists.
+// listedMembers returns the changes that a manifest lists, and deletes their members from
+// files.
 func listedMembers(manifest *Document, files map[string][]byte) ([]change, error) {
 	var all []change
 	for _, e := range manifest.URLs {

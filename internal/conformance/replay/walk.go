@@ -113,7 +113,8 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts returns the documents that an index lists, or any other document itself.
+// parts returns the documents that an index lists. For any other document it returns only
+// the document itself.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
@@ -254,9 +255,10 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s begin at the same time, but their entries differ", d.URI, all[i].URI)
 		}
 	}
-	// Current lists may be older than all archived ones, if archiving began after them.
+	// The lists are sorted, because a current list may be older than all archived ones if
+	// archiving began after it.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := parseDatetime(a.MD.From) // contiguous returns an error for an invalid datetime
+		from, _ := parseDatetime(a.MD.From) // the error is ignored, because contiguous returns it below
 		later, _ := parseDatetime(b.MD.From)
 		return from.Compare(later)
 	})
