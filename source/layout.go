@@ -28,7 +28,7 @@ const (
 	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
 	rankPatches             // patches, written before the Change Lists that link them
-	rankChanges             // Change Lists and Change Dumps, written before Resource Lists and Resource Dumps, which may be newer
+	rankChanges             // Change Lists and Change Dumps
 	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps

@@ -84,7 +84,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
 	}
-	if copied || l.atRoot() { // earlier versions of this program wrote no copy if the base URL has a path
+	if copied || l.atRoot() { // below a path the copy is optional, because earlier versions of this program wrote none there
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {
