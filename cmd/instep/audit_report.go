@@ -92,7 +92,7 @@ func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, d
 	if err != nil {
 		path = dir
 	}
-	host, _ := os.Hostname() // a report without the name of the host is still useful
+	host, _ := os.Hostname() // the error is ignored, because a report without the name of the host is still useful
 	r.err = form.begin(r.body, reportHead{
 		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Path: path, Host: host, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,

@@ -186,7 +186,8 @@ func unreachableDatabase(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary also recognises that a server blocks this program (403, 429), since a block may end.
+// temporary reports whether a request failed in a way that may end. This includes a server that
+// blocks this program (403, 429).
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

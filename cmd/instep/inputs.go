@@ -36,8 +36,8 @@ type fromConfig struct {
 	MaxDocument  size     `yaml:"max_document"` // the largest size of a list of resources in bytes
 
 	// The following fields are for a directory that is a mirror.
-	OriginalURIs bool     `yaml:"original_uris"` // list the resources under the URIs that they have at their origin
-	Also         []string `yaml:"also"`          // any of due, unverified and held; resources whose copies have this status are also listed
+	OriginalURIs bool     `yaml:"original_uris"` // whether the resources are listed with the URIs that they have at the Source of the mirror
+	Also         []string `yaml:"also"`          // some of "due", "unverified" and "held"; resources whose copies have one of these states are listed, too
 	MirrorState  string   `yaml:"mirror_state"`  // the state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }

@@ -105,8 +105,8 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// currentState also records how many bytes were transferred so far, from which the rate is
-// computed.
+// currentState returns the state to show. It also passes the number of bytes so far to p.rate,
+// which computes the average rate from it.
 func (p *progressBar) currentState() progressState {
 	p.mu.Lock()
 	defer p.mu.Unlock()

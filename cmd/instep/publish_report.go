@@ -194,8 +194,8 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 }
 
 // explainGuard prints which files were left out of each refused set, because the guard may have
-// counted them as deleted. It adds a hint to err if doubts about resources of a mirror are the
-// reason.
+// counted them as deleted. It adds a hint to err if some of them are resources of a mirror that
+// are due, unverified or held.
 func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
 		return err

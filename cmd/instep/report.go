@@ -62,7 +62,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	}
 	var kept []statusRecord
 	if f.run != "" {
-		all = nil // the report is about a single run
+		all = nil // with --run the report is only about that run
 	} else if kept, err = a.keptRows(ctx, dir, f.state); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	for i := range all[:min(len(all), maxDetailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
-			continue // another run has removed the record in the meantime
+			continue // skipped, because another run has removed the record since it was listed
 		}
 		if err != nil {
 			return nil, err
@@ -113,8 +113,8 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText lists all runs, and shows the run details[0] in full. If all is empty, it shows only
-// details[0].
+// reportText lists the runs in all, and then shows the first run in details completely. If all is
+// empty, it shows only that run.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	shown := all
 	if len(all) == 0 && len(details) > 0 {

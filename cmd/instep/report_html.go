@@ -40,8 +40,8 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page about all runs, with the details of some runs. If all is empty, the
-// page is about details[0] only.
+// writeRunsPage writes a page about the runs in all, with the details of the runs in details. If
+// all is empty, the page is only about the first run in details.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string

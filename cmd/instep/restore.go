@@ -133,8 +133,8 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// stepsTo yields the steps that restore states. It skips present states unless keep is set, since
-// they need no restoring.
+// stepsTo yields the steps that restore the given states. It skips states that the mirror has now,
+// unless keep is set.
 func stepsTo(states []mirror.Version, keep bool) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
@@ -227,7 +227,7 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
-	again, released                   int64 // number of resources for which undo renewed restore --keep, and for which undo ended it
+	again, released                   int64 // number of resources that undo holds again as restore --keep did, and that it no longer holds
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {

@@ -89,7 +89,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// keepsWork reports whether an interrupted command continues when it is given again.
+// keepsWork reports whether a command that was interrupted continues its work when the user gives
+// it again.
 func keepsWork(cmd *cobra.Command) bool {
 	switch cmd.Name() {
 	case "publish", "record", "sync", "restore", "undo":
@@ -124,7 +125,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flags are unknown too
+			return knownCommand(cmd, a.args[:1]) // only the name of the command is reported, because the flags of an unknown command are unknown too
 		}
 		return flagError(cmd, err)
 	})
@@ -152,7 +153,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	text, like := err.Error(), ""
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err repeats the value of the flag
+	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err is not used, because it repeats the value of the flag
 		text = "unknown flag: -" + unknown.GetSpecifiedName()
 	} else if ok {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}

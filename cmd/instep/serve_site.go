@@ -39,7 +39,7 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // only in the first site of a host
+	gateway  *oaipmh.Gateway // set only in the first site of a host, for all of its sites
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -110,7 +110,7 @@ func openHost(names []string) ([]*site, error) {
 }
 
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories that will join the publication in the next directory that has one
+	var waiting []string // directories without a publication; the next directory with a publication takes them
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)

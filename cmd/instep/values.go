@@ -43,7 +43,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // time.ParseDuration, below, does not know the unit of part and returns an error
+			return part // left unchanged, so that time.ParseDuration below returns an error about it
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
