@@ -179,8 +179,8 @@ type archivePart struct {
 	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf divides an archive into parts. Each part is for as many numbers as size says. The
-// numbers of the lists or dumps in the archive are ascending and may have gaps.
+// partsOf assigns archived lists or dumps to the parts of their archive by their numbers, which
+// are ascending and may have gaps. A part has size successive numbers.
 func partsOf(numbers []int64, size int64) (parts []archivePart) {
 	for _, n := range numbers {
 		part := (n-1)/size + 1

@@ -119,9 +119,9 @@ func (h *handler) published() Published {
 	return h.site.published
 }
 
-// sitemaps returns the Sitemap lines for robots.txt. It reads the publication and does not
-// use the cached one. That one is read again only when the Source Description has changed,
-// but a Sitemap can change without it.
+// sitemaps returns the Sitemap lines for robots.txt. It reads the publication again instead
+// of using the cache. The cache is renewed only when the Source Description has changed, but
+// the Sitemaps can change alone.
 func (h *handler) sitemaps() string {
 	return h.readPublished().Sitemaps()
 }

@@ -117,8 +117,8 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap writes the files of a map if the map has changed or a file is missing. It reports
-// in written whether it has done so.
+// oneMap writes the files of a map if the map has changed or a file is missing. It returns
+// written=true if it has done so.
 func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, written bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {

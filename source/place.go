@@ -84,7 +84,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
 	}
-	if copied || l.atRoot() { // below a path the copy is optional, because earlier versions of this program wrote none there
+	if copied || l.atRoot() { // otherwise the copy is optional, because earlier versions of this program did not write it
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {

@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// series writes a list as the document whole. If one document is not enough, series writes
-// parts and makes whole their index (1.1 §10.2). All parts are like the document part, with
-// keys that partKey forms from its key. series returns the keys of the documents written,
-// parts first, and the number of entries.
+// series writes a list as one document or, if that is not enough, as parts and an index
+// (1.1 §10.2). The argument whole describes the one document or the index. The argument part
+// describes all parts; partKey forms their keys. series returns the keys of the documents
+// written, parts first, and the number of entries.
 func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	document := func(n int) Document {
 		if n == 0 {
