@@ -60,8 +60,8 @@ type reportRow struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// verdictKept marks a row about a resource that restore --keep holds. It is no verdict of the
-// audit: if the Source still has the resource, the report has a second row with the verdict.
+// verdictKept marks a row about a resource that restore --keep holds in an earlier state. It is no
+// verdict of the audit: if the Source still has the resource, a second row has the verdict.
 const verdictKept destination.Verdict = "kept"
 
 type reportTail struct {

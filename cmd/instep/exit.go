@@ -186,8 +186,8 @@ func unreachableDatabase(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary reports whether a request failed in a way that may end. This includes a server that
-// blocks this program (403, 429).
+// temporary reports whether a request failed for a temporary reason. A block by the server (403, 429)
+// counts as temporary, since it may end.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

@@ -220,7 +220,7 @@ type linter struct {
 	counts    [lint.Error + 1]int64 // the number of findings, by level
 	unchecked int64                 // the number of unchecked URIs in the present document, apart from URIs at private addresses
 	private   map[string]int64      // the number of URIs at private addresses, by host:port as --allow-private expects it
-	unreached bool                  // whether at least one document could not be fetched for a reason that may end
+	unreached bool                  // whether at least one document could not be fetched for a temporary reason
 	site      string                // the site, if the last document is at the well-known URI of that site; else ""
 }
 

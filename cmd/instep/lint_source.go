@@ -80,7 +80,7 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // Discard cannot fail, since Peek has read these bytes
+		_, _ = br.Discard(3) // the error is ignored: Discard cannot fail, since Peek has read these bytes
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }

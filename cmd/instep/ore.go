@@ -156,7 +156,7 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	finder := ore.Finder{
 		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.printMap, Problem: l.printProblem, Note: a.mapNote,
 		Failed: func(uri string, err error) {
-			_, hint := explain(context.Background(), err) // ctx is not passed, because explain then returns no hint about err after an interruption
+			_, hint := explain(context.Background(), err) // with an interrupted ctx, explain would return no hint about err
 			a.out.printError(uri, err, hint)
 		},
 	}

@@ -197,8 +197,8 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 		shellLine(c.Dir), strings.Join(given, " and "), leave, file)}
 }
 
-// withMoveHint adds the command with --move-to as a hint to the error that the last publication
-// had another base URL.
+// withMoveHint handles the error that the last publication had another base URL. It adds the
+// command with --move-to as a hint.
 func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -212,7 +212,7 @@ func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
 	hint := "to move the publication to the given base URL: " + command
-	if cmd.Flags().Changed("out") { // no second publication without --out: it would list the documents of the first, which are in the same directory
+	if cmd.Flags().Changed("out") { // without --out no second publication is suggested: it would list the documents of this one as resources
 		hint += "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"
 	}
 	return &hintedError{err, hint}

@@ -108,7 +108,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet also writes a record if the publication has several sets.
+// reportSet prints the results of a set. If there are several sets, it also writes a record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
 		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})

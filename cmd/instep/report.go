@@ -113,24 +113,24 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText lists the runs in all, and then shows the first run in details completely. If all is
-// empty, it shows only that run.
-func (a *app) reportText(all []runs.Record, details []*runs.Record) {
-	shown := all
-	if len(all) == 0 && len(details) > 0 {
+// reportText prints a list of runs, and then the details of one run: details[0]. If the list is
+// empty, it prints only this run.
+func (a *app) reportText(list []runs.Record, details []*runs.Record) {
+	shown := list
+	if len(list) == 0 && len(details) > 0 {
 		shown = []runs.Record{*details[0]}
 	}
 	status, n := "clean", 0
 	for i := range shown {
 		a.out.record(recordOf(&shown[i]))
-		if len(all) > 0 {
+		if len(list) > 0 {
 			a.out.line("%s", runLine(&shown[i]))
 		}
 		if shown[i].Troubled() {
 			status, n = "findings", n+1
 		}
 	}
-	if len(all) > 0 && len(details) > 0 {
+	if len(list) > 0 && len(details) > 0 {
 		a.out.line("")
 	}
 	if len(details) > 0 {

@@ -227,7 +227,8 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
-	again, released                   int64 // number of resources that undo holds again as restore --keep did, and that it no longer holds
+	again                             int64 // number of resources that undo makes stay in an earlier state again (restore --keep)
+	released                          int64 // number of resources that no longer stay in an earlier state
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {

@@ -29,7 +29,7 @@ type site struct {
 	base   string // the base URL of the publication; "" if nothing is published in the directories
 	prefix string
 
-	// The following fields are nil without a configuration.
+	// The following fields are nil without a configuration file.
 	sets            []source.ServedSet
 	label           func(path string) source.Label
 	representations func(path string) []string
@@ -39,7 +39,7 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // set only in the first site of a host, for all of its sites
+	gateway  *oaipmh.Gateway // set only in the first site of a host; serves the whole host
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -110,7 +110,7 @@ func openHost(names []string) ([]*site, error) {
 }
 
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories without a publication; the next directory with a publication takes them
+	var waiting []string // directories that will belong to the next publication that is found
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)

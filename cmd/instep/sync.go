@@ -220,8 +220,8 @@ func modeText(mode, why string) string {
 	return mode + ", " + why
 }
 
-// tellAttempt prints a URL at which a run looked for a Source, but only with -v. Without -v the
-// URLs are listed only if no Source was found, in the error.
+// tellAttempt prints a URL at which a run looked for a Source, but only with -v. Without -v,
+// the error lists these URLs if no Source was found.
 func (a *app) tellAttempt(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
