@@ -35,7 +35,7 @@ func deniedOnly(err error) error {
 	return nil
 }
 
-// checkPage also checks the Source of the page's site.
+// checkPage checks a web page and, unless Sample is 0, the Source of the page's site.
 func (l *Linter) checkPage(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.firstBytes()
 	if err != nil {
@@ -181,7 +181,8 @@ func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) erro
 	})
 }
 
-// reportBlocked reports a site that cannot be checked because its server blocks this program.
+// reportBlocked reports that a site cannot be checked for a temporary reason, such as a block by its
+// server.
 func (l *Linter) reportBlocked(ctx context.Context, uri string, err error) error {
 	l.Blocked = true
 	return l.fail(ctx, uri, err)
