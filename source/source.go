@@ -292,8 +292,8 @@ func (p *Publication) Offer(c resourcesync.Capability) string {
 type Journal interface {
 	// Begin returns the id of a new publication, which is greater than all earlier ids.
 	Begin(ctx context.Context, set string) (int64, error)
-	// Commit records the publication p. From then on p must be completed, after a crash
-	// by Recover.
+	// Commit records the publication p. From then on p must be completed. After a crash,
+	// Recover does that.
 	Commit(ctx context.Context, p Publication) error
 	// Done records that all documents of the publication p were written to their keys, and
 	// that the documents at the keys in p.Retired can be removed later. It stores p.Items,
