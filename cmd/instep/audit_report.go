@@ -31,8 +31,7 @@ type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line of the report. sum is the SHA-256 of all bytes before that
-	// line.
+	// digest writes the last line of the report, with the SHA-256 of all bytes before that line.
 	digest(w io.Writer, sum string) error
 	close() error
 }

@@ -177,7 +177,7 @@ func (l *lister) limitReached() bool {
 	return false
 }
 
-// listedRun is a run that changed the mirror, or that only repaired files of it.
+// listedRun is a run that changed the mirror or only repaired files of the mirror.
 type listedRun struct {
 	mirror.Run
 	repaired int64 // number of missing or damaged files that the run restored from the history

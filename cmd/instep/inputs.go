@@ -28,7 +28,7 @@ type fromConfig struct {
 	Prefix  string    `yaml:"prefix"`  // the metadataPrefix of the records of the OAI-PMH repository; "" means oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
-	Overlap      duration `yaml:"overlap"`    // the period that two successive harvests have in common; 0 means a day
+	Overlap      duration `yaml:"overlap"`    // the time by which the periods of two successive harvests overlap; 0 means a day
 	FullEvery    duration `yaml:"full_every"` // the time between two harvests of all records
 	WithFiles    bool     `yaml:"with_files"` // whether the files to which the records link are published, too
 	AllowOrigins []string `yaml:"allow_origins"`

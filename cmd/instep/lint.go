@@ -283,8 +283,8 @@ func (l *linter) Found(site string, tried []discover.Attempt) {
 	}
 }
 
-// Failed reports a document that could not be checked. It returns the error, which ends the run,
-// only if the command line is wrong.
+// Failed reports a document that could not be checked. If the reason is a wrong command line, Failed
+// returns the error, and the run ends.
 func (l *linter) Failed(ctx context.Context, uri string, err error) error {
 	code, hint := explain(ctx, err)
 	if code == exitUsage {

@@ -172,7 +172,7 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	}
 }
 
-// shorten truncates a text to limit bytes, and marks the cut with an ellipsis.
+// shorten truncates a text that is longer than the limit in bytes, and adds an ellipsis.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s

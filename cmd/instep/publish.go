@@ -349,8 +349,8 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// hintConfiguration changes the hint about a refused origin to the configuration key that allows
-// the origin, because publish has no flag for that.
+// hintConfiguration replaces the hint of the error about a refused origin. The new hint names the
+// configuration key that allows the origin, because publish has no flag for that.
 func hintConfiguration(err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
 		fe.Hint = "to allow the origin, add it to from.allow_origins in the configuration: " + fe.AllowOrigin

@@ -77,8 +77,8 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows only warns if the settings stored with a mirror cannot be read, since the records of
-// runs are useful without them.
+// keptRows returns the settings stored with a mirror. If the mirror cannot be opened, it prints a
+// warning and returns no error, since the records of runs are useful without the settings.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {

@@ -177,7 +177,7 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 
 var errOtherBytes = errors.New("the file exists and has other bytes, so it is not overwritten")
 
-// writeCopy writes bytes to a new file. A file that has these bytes already stays as it is.
+// writeCopy writes bytes to a new file. It returns an error if the file exists with other bytes.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 		return expectSameBytes(file, open)

@@ -225,8 +225,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers decides by the path only. For a set whose resources are listed elsewhere it returns
-// false, because the list is not known here.
+// covers reports whether the file at a path is in the set, as far as the path shows that. It returns
+// false for a set whose resources are listed elsewhere, because the list is not known here.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.givenKeys()) > 0 && s.From.Mirror == "" {
 		return false
