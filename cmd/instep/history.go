@@ -350,8 +350,8 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote says where the mirror keeps a file that was no resource, and how to restore it. For a
-// state of a resource it returns "".
+// foundNote returns a note about a file of the user that was replaced by a resource: where the mirror
+// keeps the file, and how to restore it. For a state of a resource it returns "".
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""

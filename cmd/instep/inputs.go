@@ -147,8 +147,8 @@ func (f *fromConfig) clientOptions(base string) fetch.Options {
 		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.allowedOrigins()}
 }
 
-// inputOf returns nil for a set that consists of the files of the directory. The files and
-// connections of an input stay open until the program ends.
+// inputOf returns a function that opens the input of a set, or nil if the set consists of the files
+// of the directory. The files and connections of an input stay open until the program ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.givenKeys()) == 0 {
 		return nil

@@ -319,7 +319,7 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource presents the resources that Resource Maps aggregate as a Source.
+// aggregatedSource returns a client and a URI for a Source that has the resources of Resource Maps.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{
 		Client: c, Pages: -1,

@@ -157,7 +157,7 @@ func (p *progressBar) fileEnded(name string) {
 	}
 }
 
-// showFile is for commands that process one file at a time.
+// showFile shows the name of the only file that is processed now.
 func (p *progressBar) showFile(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -183,8 +183,8 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// valuesToStore makes names of files absolute. It leaves out empty values, and files that the
-// next run could not read again.
+// valuesToStore returns the values of a flag that are stored with a mirror. Names of files become
+// absolute. Empty values are left out, and so are files that the next run could not read again.
 func (s *settings) valuesToStore(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}

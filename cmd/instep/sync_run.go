@@ -40,7 +40,7 @@ type syncer struct {
 	mu       sync.Mutex              // guards the field stale, which transfers change concurrently
 	taken    int64                   // the number of files that the last run found in the directory and took over as resources
 	aside    string                  // path of an unusable catalog that was renamed; "" if there is none
-	missed   missed.Report           // earlier versions of resources that the last run fetched
+	missed   missed.Report           // counts of the earlier versions (--versions) that were fetched in the last run
 	event    func(destination.Event) // receives the events of a run instead of app.syncEvent; may be nil
 
 	// report prints the results of a run. If err is not nil, it ended the run early.
