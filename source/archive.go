@@ -179,8 +179,8 @@ type archivePart struct {
 	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf assigns archived lists or dumps to the parts of their archive by their numbers, which
-// are ascending and may have gaps. A part has size successive numbers.
+// partsOf returns the parts of an archive that has lists or dumps with the given numbers. The
+// numbers are ascending and may have gaps. The range of numbers of each part has the given size.
 func partsOf(numbers []int64, size int64) (parts []archivePart) {
 	for _, n := range numbers {
 		part := (n-1)/size + 1

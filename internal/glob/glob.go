@@ -73,7 +73,8 @@ func NewSet(patterns []string) *Set {
 	return &Set{patterns: patterns, hit: make([]atomic.Bool, len(patterns))}
 }
 
-// Match reports whether one of the patterns matches.
+// Match reports whether one of the patterns in the Set matches a path, and records which of
+// them have matched.
 func (s *Set) Match(path string, dir bool) (found bool) {
 	for i, p := range s.patterns {
 		if found && s.hit[i].Load() {

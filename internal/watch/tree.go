@@ -31,7 +31,7 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree passes on the changes in a directory and its subdirectories that the kernel reports.
+// tree passes on the changes that the kernel reports in a directory and its subdirectories.
 type tree struct {
 	changes chan change // reported changes; closed after the last one
 
