@@ -213,9 +213,9 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest yields the changes unchanged. After the last one, it stores the last
-// maxLatest changes in *to, newest first. If there are fewer, it adds earlier ones from
-// the slice older, up to the time start.
+// keepLatest yields the changes unchanged. After the last one, it stores the last maxLatest
+// changes in *to, newest first. If there are fewer changes, it adds changes from the slice
+// older that were before the time start.
 func keepLatest(to *[]LatestChange, older []LatestChange, start time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(start) })

@@ -99,7 +99,7 @@ func (m *maker) offeredKey(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo adds copies of the document with the key original at the given keys. It does
+// copyTo adds copies, at the given keys, of the document whose key is original. It does
 // nothing if this publication does not write that document.
 func (m *maker) copyTo(original string, keys []string) {
 	d, ok := m.st.find(original)

@@ -172,23 +172,23 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive. The parts and the archived lists or dumps are both
-// numbered from 1. A part contains the lists or dumps from number first to number last.
+// archivePart is a part of an archive. Parts are numbered from 1, and so are the lists or
+// dumps in the archive.
 type archivePart struct {
 	number      int64
 	first, last int64 // the numbers of the first and the last list or dump in this part
 }
 
-// partsOf divides an archive into parts that cover size numbers each. The ascending
-// numbers of the archived lists or dumps may have gaps.
-func partsOf(places []int64, size int64) (parts []archivePart) {
-	for _, place := range places {
-		number := (place-1)/size + 1
-		if n := len(parts); n > 0 && parts[n-1].number == number {
-			parts[n-1].last = place
+// partsOf returns the parts of an archive that has lists or dumps with the given numbers. The
+// numbers are ascending and may have gaps. The range of numbers of each part has the given size.
+func partsOf(numbers []int64, size int64) (parts []archivePart) {
+	for _, n := range numbers {
+		part := (n-1)/size + 1
+		if last := len(parts) - 1; last >= 0 && parts[last].number == part {
+			parts[last].last = n
 			continue
 		}
-		parts = append(parts, archivePart{number, place, place})
+		parts = append(parts, archivePart{part, n, n})
 	}
 	return parts
 }

@@ -150,7 +150,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // the Change List ended before Change Dumps were switched on
+		return nil // no Change Dump is written, because the Change List ended before Change Dumps were switched on
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {

@@ -106,8 +106,8 @@ func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
 	return entries
 }
 
-// sets returns the sorted names of the set of this publication and of those configured sets
-// that are already published.
+// sets returns the sorted names of the sets for the Source Description: the set of this
+// publication, and the configured sets that were published before.
 func (m *maker) sets(ctx context.Context) ([]string, error) {
 	published, err := m.p.Journal.Sets(ctx)
 	if err != nil {

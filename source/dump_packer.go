@@ -168,8 +168,8 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// writePackage writes the current package, and a copy of the manifest to the parameter
-// manifest. A preview reads no bytes, and takes the total length of the members as the
+// writePackage writes the current package to its key, and a copy of the package's manifest
+// to a writer. A preview reads no bytes, and takes the total length of the members as the
 // length of the package.
 func (k *packer) writePackage(ctx context.Context, key string, manifest io.Writer) (Document, error) {
 	if k.m.preview() {

@@ -70,8 +70,8 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	return current[first:], nil
 }
 
-// currentLists returns the current Change Lists. It leaves out those that did not fit into
-// the list at a fixed name when it was last written.
+// currentLists returns the current Change Lists. It may leave out those that had no room in
+// the Change List at a fixed name when that list was last written.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {

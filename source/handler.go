@@ -29,8 +29,8 @@ type HandlerOptions struct {
 	// Sets are the sets published here, each with the resources that it covers. If nil,
 	// they are the sets in the Source Description, and each covers every resource.
 	Sets []ServedSet
-	// Label returns the media type, encoding and links of a file if its name and content
-	// do not show them. If nil, no file has a Label.
+	// Label returns the Label of the file at a path: properties that its name and content
+	// do not show. If the function is nil, no file has a Label.
 	Label func(path string) Label
 	// Representations returns the paths of the files that may represent the generic URI
 	// with the given path, preferred ones first (1.1 §14.3). It is called only if no
@@ -119,9 +119,9 @@ func (h *handler) published() Published {
 	return h.site.published
 }
 
-// sitemaps returns the Sitemap lines for robots.txt. It does not use the cached
-// publication, which is read again only if the Source Description changes: the Sitemaps
-// can change alone.
+// sitemaps returns the Sitemap lines for robots.txt. It reads the publication again instead
+// of using the cache. The cache is renewed only when the Source Description has changed, but
+// the Sitemaps can change alone.
 func (h *handler) sitemaps() string {
 	return h.readPublished().Sitemaps()
 }

@@ -15,12 +15,12 @@ import (
 	"instep/resourcesync"
 )
 
-// NewHostHandler serves several publications of one host, each as NewHandler does, below
-// its Prefix. If several prefixes match a path, the longest one counts. At the root of
-// the host the handler has its own answers: a Source Description of all sets at the
-// well-known URI (1.1 §6.3.2), a robots.txt with all plain sitemaps, and, if no site has
-// the prefix "/", a page with links to the pages about the Sources. For these answers it
-// uses Now and Report of the first site.
+// NewHostHandler serves several sites on one host, each below its Prefix, as NewHandler
+// serves a site. If several prefixes match a path, the longest one counts. The handler also
+// answers for the whole host: with a Source Description of the sets of all sites at the
+// well-known URI (1.1 §6.3.2), with a robots.txt that has all plain sitemaps, and, if no
+// site has the prefix "/", with a page of links to the sites. For these answers it uses Now
+// and Report of one of the sites.
 func NewHostHandler(sites []HandlerOptions) http.Handler {
 	h := &hostHandler{}
 	for _, o := range sites {

@@ -154,7 +154,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 		at, _ := slices.BinarySearch(keys, first)
 		for _, key := range keys[at:] {
 			it, ok, err := record[Item](ctx, j.bucket, key)
-			if err == nil && !ok { // the item was removed while the items were read
+			if err == nil && !ok { // skipped, because the item was removed while the items were read
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -168,7 +168,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 func (j *BucketJournal) Sets(ctx context.Context) ([]string, error) {
 	keys, err := j.keys(ctx, publishedAs)
 	for i, key := range keys {
-		keys[i] = "" // the name of the default set, whose key has no slash
+		keys[i] = "" // the default set, unless the key has the name of another set
 		if name, named := strings.CutPrefix(key, publishedAs+setsPrefix); named {
 			keys[i] = name
 		}

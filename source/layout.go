@@ -23,12 +23,12 @@ const (
 // Values of Document.Rank, in the order of publication.
 const (
 	rankInfo         = iota // publication.json, which names the state directory; written before all other documents
-	rankMaps                // Resource Maps, written before the lists that link them
+	rankMaps                // Resource Maps, written before the lists that link to them
 	rankMapLists            // the documents that list Resource Maps
 	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
-	rankPatches             // patches, written before the Change Lists that link them
-	rankChanges             // Change Lists and Change Dumps, written before Resource Lists and Resource Dumps, which may be newer
+	rankPatches             // patches, written before the Change Lists that link to them
+	rankChanges             // Change Lists and Change Dumps
 	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps

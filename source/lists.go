@@ -111,7 +111,7 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 }
 
 func (m *maker) isForeign(ctx context.Context, key string) (bool, error) {
-	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // with the length -1, no file counts as equal
+	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // no file has the length -1, so none counts as equal
 	if errors.As(err, new(*NotOursError)) {
 		return true, nil
 	}

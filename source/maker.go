@@ -30,8 +30,8 @@ type maker struct {
 // preview reports whether the maker works for Preview, which stores no documents.
 func (m *maker) preview() bool { return m.st.batch == nil }
 
-// make writes the documents that the Update u changes to the stage st, and returns the
-// new publication. All other documents stay unchanged.
+// make returns the publication that follows from the Update u. It writes the new and changed
+// documents into the stage st. All other documents stay unchanged.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)

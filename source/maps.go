@@ -31,19 +31,19 @@ type Map struct {
 	Files []MapFile
 }
 
-// MapFile is a Resource Map in one format. Name is one path segment in lower case. Write
-// encodes the map; its argument changed is the modification time of the map.
+// MapFile is a Resource Map in one format. Name is one path segment in lower case. The
+// function Write encodes the map, with the given modification time.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set. Write encodes it. all has the maps in
-// the order in which Maps.All yielded them, and changed is the time at which a map was last
-// added, changed or removed.
+// MapList is a document that lists the maps of a set. The function Write encodes the
+// document. It is called with the maps, in the order of Maps.All, and with the time at which
+// a map was last added, changed or removed.
 type MapList struct {
 	Name  string
-	Write func(w io.Writer, all []MapState, changed time.Time) error
+	Write func(w io.Writer, maps []MapState, changed time.Time) error
 }
 
 // MapState is a published map.
@@ -76,7 +76,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// The new time must be later than the last one, even though RSS has only whole seconds.
+	// The new time must be later than the last one even in RSS, which has only whole seconds.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)
@@ -117,9 +117,9 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap writes the files of a map if the map has changed or a file is missing. fresh
-// reports whether it has written them.
-func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
+// oneMap writes the files of a map if the map has changed or a file is missing. It returns
+// written=true if it has done so.
+func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, written bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {
 		keys[i] = m.l.mapFile(f.Name)

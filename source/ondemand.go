@@ -66,7 +66,7 @@ func NewPackageHandler(o OnDemand) http.Handler {
 
 type onDemand struct {
 	OnDemand
-	turns chan struct{} // a semaphore for the requests that are being answered
+	turns chan struct{} // a semaphore that limits the number of requests answered at the same time
 }
 
 // refusal is an error that is sent to the client as the response.

@@ -77,16 +77,16 @@ func (m *maker) mark(ctx context.Context) error {
 	return nil
 }
 
-// dropPackages removes the packages of a publication that was not committed. key is the
-// key of the publication's mark in the staging area; other keys are ignored. committed
-// is the id of the publication that was committed last.
-func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
+// dropPackages removes the packages of a publication that was not committed. The key is
+// that of the publication's mark in the staging area; other keys are ignored. The last
+// committed publication has the id last, and keeps its packages.
+func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, last int64) error {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
 	if !ok {
 		return nil
 	}
 	id, err := strconv.ParseInt(name, 10, 64)
-	if err != nil || id == committed {
+	if err != nil || id == last {
 		return nil
 	}
 	var keys []string

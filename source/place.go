@@ -84,7 +84,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
 	}
-	if copied || l.atRoot() { // earlier versions of this program wrote no copy if the base URL has a path
+	if copied || l.atRoot() { // otherwise the copy is optional, because earlier versions of this program did not write it
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {
@@ -224,10 +224,9 @@ func (p *Publisher) cleanStaging(ctx context.Context, l layout, committed int64)
 	return nil
 }
 
-// Sweep removes documents to which no document has linked for longer than any download
-// takes. These documents were retired longer than Keep ago, and last written before the
-// oldest of the last KeepGenerations Resource Lists. Sweep leaves files that another
-// program has written at the same keys.
+// Sweep removes documents that no reader can need any more. They were retired longer than
+// Keep ago, and last written before the oldest of the last KeepGenerations Resource Lists.
+// Sweep leaves files that another program has written at the same keys.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {

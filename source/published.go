@@ -50,9 +50,9 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	return p, nil
 }
 
-// overlaidInfo returns the first publication.json that this program wrote in the given
-// directories. If only other programs wrote such files, it returns the error about one of
-// them.
+// overlaidInfo returns the content of the first publication.json in the given directories
+// that this program wrote. If there are only files of other programs, it returns a
+// *NotOursError.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
 	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {

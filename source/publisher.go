@@ -109,7 +109,7 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		same, err := p.compareStored(ctx, d)
 		var foreign *NotOursError
 		if errors.As(err, &foreign) && !done {
-			err = p.checkPending(ctx, last, foreign) // Recover may still have to finish a publication that writes this file
+			err = p.checkPending(ctx, last, foreign) // no error if the unfinished publication wrote this file
 		}
 		if err != nil {
 			return Publication{}, err
@@ -121,9 +121,8 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// checkPending handles an error about a file that this program did not write. If the
-// unfinished publication pub writes a document at the same key, checkPending compares the
-// file with that document. Otherwise it returns the error.
+// checkPending checks a file that differs from what this program last wrote. It returns no
+// error if the file is a document of the unfinished publication pub.
 func (p *Publisher) checkPending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {

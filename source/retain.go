@@ -22,9 +22,9 @@ var (
 	ListKinds = slices.Concat(generationKinds, changeKinds)
 )
 
-// retention decides how long lists and dumps are offered. It keeps so many Change Lists,
-// current or archived, that a reader of any Resource List or Resource Dump that is current,
-// readable or archived finds every later change.
+// retention decides how long lists and dumps are offered. Someone may read a Resource List
+// or Resource Dump as long as it is current, readable or archived. All Change Lists with later
+// changes are kept for that time.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // the minimum time for which a Resource List stays readable after a newer one has replaced it
@@ -132,8 +132,9 @@ func inArchive(items []Item) (archived []*Item) {
 }
 
 // shrink removes the oldest lists and dumps from all archives until the rest is within
-// the size limit. Change Lists and Change Dumps stay as long as readers need them. If
-// their removal will then be enough, Resource Lists and Resource Dumps stay as well.
+// the size limit. Change Lists and Change Dumps stay as long as readers need them.
+// Resource Lists and Resource Dumps stay, too, if the archives will be small enough once
+// readers no longer need those Change Lists and Change Dumps.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64
@@ -156,7 +157,7 @@ func (r *retention) shrink(o offered) {
 			}
 		}
 		if oldest < 0 {
-			return // readers still need the remaining Change Lists and Change Dumps
+			return // the archives stay too large, because readers still need the rest
 		}
 		it := queues[oldest][0]
 		r.removeFromArchive(it)
@@ -165,9 +166,9 @@ func (r *retention) shrink(o offered) {
 	}
 }
 
-// bytesLeaving returns the size of those archived Change Lists and Change Dumps that are
-// kept only for readers of a Resource List or Resource Dump that was removed from its
-// archive recently.
+// bytesLeaving returns the total size of the archived Change Lists and Change Dumps that
+// will soon be removed. Until then they are kept for readers of a Resource List or Resource
+// Dump that has already left its archive.
 func (r *retention) bytesLeaving(o offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
 	for _, kind := range changeKinds {
@@ -207,8 +208,8 @@ func (r *retention) needed(o offered) time.Time {
 }
 
 // leftRecently reports whether a Resource List or Resource Dump was removed from its
-// archive recently. It returns false if archives were switched off, because the Change
-// Lists for its readers were removed as well.
+// archive so recently that readers may still need the changes after it. Nothing is kept for
+// them if archives were switched off.
 func (r *retention) leftRecently(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }

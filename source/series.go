@@ -10,8 +10,8 @@ import (
 )
 
 // series writes a list as one document or, if that is not enough, as parts and an index
-// (1.1 §10.2). whole describes the one document or the index. part describes the parts:
-// partKey forms their keys from part.Key. series returns the keys of the documents
+// (1.1 §10.2). The argument whole describes the one document or the index. The argument part
+// describes all parts; partKey forms their keys. series returns the keys of the documents
 // written, parts first, and the number of entries.
 func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	document := func(n int) Document {

@@ -125,7 +125,7 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
-	if status == http.StatusPreconditionFailed { // this response has no body, but http.ServeContent leaves the Content-Length of the file
+	if status == http.StatusPreconditionFailed { // http.ServeContent has set the length of the file, but this response has no body
 		w.Header().Del("Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)

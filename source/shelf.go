@@ -11,7 +11,7 @@ import (
 // publication and, if they were loaded, those of earlier publications.
 type shelf struct {
 	all     bool                 // whether the lists and dumps of earlier publications were loaded
-	places  map[ItemKind][]int64 // for each kind, the archive numbers that its archived items had when they were loaded
+	places  map[ItemKind][]int64 // by kind, the numbers (Item.Archive) that the archived items had when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID

@@ -61,8 +61,8 @@ type Window struct {
 	// Fresh are the changes since the time FreshFrom that no Change Dump contains yet, with
 	// their bytes. They become a package of the Change Dump for this period (1.1 §13). The
 	// first Update with Fresh switches Change Dumps on. An Update whose last Window has no
-	// Fresh switches them off: then Change Dumps are offered only in archives, and so is the
-	// Resource Dump unless the Update has a new one.
+	// Fresh switches them off. Change Dumps are then offered only in archives. The same holds
+	// for the Resource Dump, unless the Update has a new one.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
@@ -162,13 +162,13 @@ type Item struct {
 	// Dump. For a package it is its PackageNumber.
 	Number int64
 	Key    string
-	Keys   []string // the keys of all its files: Key, and those of parts, packages and manifests
+	Keys   []string // the keys of all files of the item: Key, and those of parts, packages and manifests
 
 	At, Completed time.Time // the times of a Resource List or Resource Dump
 	From, Until   time.Time // the period of a Change List, Change Dump or package
 	Through       int64     // the number of the last change that the item includes
 	Entries       int64
-	Bytes         int64  // the total size of its documents and packages
+	Bytes         int64  // the total size of the documents and packages of the item
 	Of            int64  // for a package, the Number of its Change Dump; for a Change Dump, the Number of its first package
 	Length        int64  // the length of a package or a patch
 	SHA256        Sum    // the digest of a package or a patch; for a map, Map.Sum
@@ -292,8 +292,8 @@ func (p *Publication) Offer(c resourcesync.Capability) string {
 type Journal interface {
 	// Begin returns the id of a new publication, which is greater than all earlier ids.
 	Begin(ctx context.Context, set string) (int64, error)
-	// Commit records the publication p. From then on p must be completed, after a crash
-	// by Recover.
+	// Commit records the publication p. From then on p must be completed. After a crash,
+	// Recover does that.
 	Commit(ctx context.Context, p Publication) error
 	// Done records that all documents of the publication p were written to their keys, and
 	// that the documents at the keys in p.Retired can be removed later. It stores p.Items,

@@ -135,8 +135,8 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// reportKept reports the resources that restore --keep holds, because the audit does not count
-// them as extra, even if the Source no longer has them. n is their number.
+// reportKept reports the resources that restore --keep holds, and returns their number. The audit
+// does not count these resources as extra, even if the Source no longer has them.
 func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, report *auditReport) (n int64, err error) {
 	for h, err := range m.Members(ctx, mirror.KeptSet) {
 		if err != nil {

@@ -31,8 +31,7 @@ type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line of the report. sum is the SHA-256 of all bytes before that
-	// line.
+	// digest writes the last line of the report, with the SHA-256 of all bytes before that line.
 	digest(w io.Writer, sum string) error
 	close() error
 }
@@ -60,8 +59,8 @@ type reportRow struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// verdictKept marks a row about a resource that restore --keep holds. It is no verdict of the
-// audit: if the Source still has the resource, the report has a second row with the verdict.
+// verdictKept marks a row about a resource that restore --keep holds in an earlier state. It is no
+// verdict of the audit: if the Source still has the resource, a second row has the verdict.
 const verdictKept destination.Verdict = "kept"
 
 type reportTail struct {
@@ -92,7 +91,7 @@ func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, d
 	if err != nil {
 		path = dir
 	}
-	host, _ := os.Hostname() // a report without the name of the host is still useful
+	host, _ := os.Hostname() // the error is ignored, because a report without the name of the host is still useful
 	r.err = form.begin(r.body, reportHead{
 		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Path: path, Host: host, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,

@@ -130,7 +130,7 @@ func completeRules(_ *cobra.Command, _ []string, begin string) (ids []string, _ 
 func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		state, _ := cmd.Flags().GetString("state")
-		all, _ := runs.List(mirror.StateDir(args[0], state)) // the list is empty if the directory is not a mirror
+		all, _ := runs.List(mirror.StateDir(args[0], state)) // the error is ignored: without a mirror there are no runs to complete
 		for i := range all {
 			ids = append(ids, runText(all[i].ID)+"\t"+all[i].Command)
 		}

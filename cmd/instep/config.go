@@ -146,8 +146,8 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean into enabled. It decodes a mapping into options, and then sets
-// enabled to true.
+// decodeSwitch decodes the value of a key that may have options. It decodes true or false into
+// *enabled. It decodes a mapping into *options, and sets *enabled to true.
 func decodeSwitch(enabled *bool, n ast.Node, options any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, enabled)

@@ -81,8 +81,8 @@ func (c *configuration) check() (err error) {
 	return c.locate(site.Check())
 }
 
-// locate adds to an error about an option where the option was set: a line of the file,
-// a flag or an environment variable.
+// locate extends an error about an option. It adds the place where the option was set: a line of
+// the file, a flag or an environment variable.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
 	if !errors.As(err, &oe) {

@@ -9,7 +9,7 @@ import (
 	"instep/source"
 )
 
-// site leaves State empty if the configuration names no state directory.
+// site returns the configuration as a publish.Site. Its State is "" if no state directory is given.
 func (c *configuration) site() publish.Site {
 	site := publish.Site{
 		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.toAbout(), Workers: c.Workers,

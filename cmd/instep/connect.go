@@ -150,7 +150,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the error quotes the URI without its password
+		return o, usagef("SOURCE: %v", err) // may be printed, because the error quotes the URI without its password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)

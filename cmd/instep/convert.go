@@ -302,7 +302,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // to standard error, since the document goes to standard output
+		a.out.message(line) // the line is printed to standard error, since the document goes to standard output
 		return
 	}
 	if f.out != "" && !f.dryRun {

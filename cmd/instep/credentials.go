@@ -138,8 +138,8 @@ func authorizedOrigins(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnUnencrypted only warns about secrets that are sent unencrypted: that is no error, because
-// the user chose the origins to which they are sent.
+// warnUnencrypted prints a warning about secrets that are sent unencrypted. It returns no error,
+// because the user chose the origins to which they are sent.
 func (a *app) warnUnencrypted(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
@@ -278,8 +278,8 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// warnIfReadable only warns if other users can read a file with secrets, because such files are
-// usual in containers.
+// warnIfReadable prints a warning if other users can read a file with secrets. It returns no error,
+// because such files are usual in containers.
 func (a *app) warnIfReadable(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {

@@ -186,7 +186,8 @@ func unreachableDatabase(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary also recognises that a server blocks this program (403, 429), since a block may end.
+// temporary reports whether a request failed for a temporary reason. A block by the server (403, 429)
+// counts as temporary, since it may end.
 func temporary(err error) (hint string, ok bool) {
 	cause := err
 	if de, ok := errors.AsType[*discover.Error](err); ok && len(de.Tried) > 0 {

@@ -177,7 +177,7 @@ func (l *lister) limitReached() bool {
 	return false
 }
 
-// listedRun is a run that changed the mirror, or that only repaired files of it.
+// listedRun is a run that changed the mirror or only repaired files of the mirror.
 type listedRun struct {
 	mirror.Run
 	repaired int64 // number of missing or damaged files that the run restored from the history
@@ -350,8 +350,8 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote says where the mirror keeps a file that was no resource, and how to restore it. For a
-// state of a resource it returns "".
+// foundNote returns a note about a file of the user that was replaced by a resource: where the mirror
+// keeps the file, and how to restore it. For a state of a resource it returns "".
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""

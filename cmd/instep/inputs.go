@@ -28,7 +28,7 @@ type fromConfig struct {
 	Prefix  string    `yaml:"prefix"`  // the metadataPrefix of the records of the OAI-PMH repository; "" means oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
-	Overlap      duration `yaml:"overlap"`    // the period that two successive harvests have in common; 0 means a day
+	Overlap      duration `yaml:"overlap"`    // the time by which the periods of two successive harvests overlap; 0 means a day
 	FullEvery    duration `yaml:"full_every"` // the time between two harvests of all records
 	WithFiles    bool     `yaml:"with_files"` // whether the files to which the records link are published, too
 	AllowOrigins []string `yaml:"allow_origins"`
@@ -36,8 +36,8 @@ type fromConfig struct {
 	MaxDocument  size     `yaml:"max_document"` // the largest size of a list of resources in bytes
 
 	// The following fields are for a directory that is a mirror.
-	OriginalURIs bool     `yaml:"original_uris"` // list the resources under the URIs that they have at their origin
-	Also         []string `yaml:"also"`          // any of due, unverified and held; resources whose copies have this status are also listed
+	OriginalURIs bool     `yaml:"original_uris"` // whether the resources are listed with the URIs that they have at the Source of the mirror
+	Also         []string `yaml:"also"`          // some of "due", "unverified" and "held"; resources whose copies have one of these states are listed, too
 	MirrorState  string   `yaml:"mirror_state"`  // the state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
@@ -147,8 +147,8 @@ func (f *fromConfig) clientOptions(base string) fetch.Options {
 		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.allowedOrigins()}
 }
 
-// inputOf returns nil for a set that consists of the files of the directory. The files and
-// connections of an input stay open until the program ends.
+// inputOf returns a function that opens the input of a set, or nil if the set consists of the files
+// of the directory. The files and connections of an input stay open until the program ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.givenKeys()) == 0 {
 		return nil

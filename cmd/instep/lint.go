@@ -136,7 +136,7 @@ func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the error quotes the URL without its password
+				return usagef("%v", err) // may be printed, because the error quotes the URL without its password
 			}
 		}
 	}
@@ -220,7 +220,7 @@ type linter struct {
 	counts    [lint.Error + 1]int64 // the number of findings, by level
 	unchecked int64                 // the number of unchecked URIs in the present document, apart from URIs at private addresses
 	private   map[string]int64      // the number of URIs at private addresses, by host:port as --allow-private expects it
-	unreached bool                  // whether at least one document could not be reached now, but perhaps can be later
+	unreached bool                  // whether at least one document could not be fetched for a temporary reason
 	site      string                // the site, if the last document is at the well-known URI of that site; else ""
 }
 
@@ -283,8 +283,8 @@ func (l *linter) Found(site string, tried []discover.Attempt) {
 	}
 }
 
-// Failed reports a document that could not be checked. It returns the error, which ends the run,
-// only if the command line is wrong.
+// Failed reports a document that could not be checked. If the reason is a wrong command line, Failed
+// returns the error, and the run ends.
 func (l *linter) Failed(ctx context.Context, uri string, err error) error {
 	code, hint := explain(ctx, err)
 	if code == exitUsage {
@@ -362,13 +362,14 @@ func lookUp(id string) (lint.Rule, error) {
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }
 
-// similarRules returns the ids that contain part. The ids that begin with part come first.
-func similarRules(part string) []string {
+// similarRules returns the ids of the rules whose id contains a text. The ids that begin with the
+// text come first.
+func similarRules(text string) []string {
 	var begin, within []string
 	for _, r := range lint.Rules() {
 		switch {
-		case part == "" || !strings.Contains(r.ID, part):
-		case strings.HasPrefix(r.ID, part):
+		case text == "" || !strings.Contains(r.ID, text):
+		case strings.HasPrefix(r.ID, text):
 			begin = append(begin, r.ID)
 		default:
 			within = append(within, r.ID)

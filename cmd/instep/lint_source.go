@@ -30,8 +30,8 @@ const (
 	excerptAfter  = 60
 )
 
-// sourceLines leaves out lines that it cannot read, such as those of a document in UTF-16,
-// because the lines are only shown to people.
+// sourceLines returns the text around the findings, to show it to people. It leaves out lines that
+// it cannot read, such as those of a document in UTF-16.
 func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	found := map[place]excerpt{}
 	if in.Open == nil {
@@ -80,7 +80,7 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // Discard cannot fail, since Peek has read these bytes
+		_, _ = br.Discard(3) // the error is ignored: Discard cannot fail, since Peek has read these bytes
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
@@ -117,8 +117,8 @@ func (s *lineScanner) excerptAt(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut joins the bytes before and after a place. moreBefore and moreAfter say whether the line
-// has further bytes on that side.
+// cutOut joins the bytes before and after a place in a line. moreBefore and moreAfter say whether
+// the line has further bytes at the beginning and at the end.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]

@@ -32,7 +32,7 @@ type ruleFindings struct {
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // findings of quirk rules at the same places as these findings, with the same messages; only their advice is shown
+	also  []*ruleFindings // quirk rules with the same findings; only the advice of these rules is shown
 }
 
 func (r *textReport) Begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -76,8 +76,8 @@ func (r *textReport) Document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges the findings of a quirk rule into those of another rule, if places and messages
-// are the same. The findings of the other rule then also show the advice about the quirk.
+// foldQuirks merges the findings of a quirk rule into those of another rule, if both rules have the
+// same findings. The findings of the other rule then also show the advice about the quirk.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -96,8 +96,8 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// sameAs compares the number of all findings, but places and messages only of the findings that
-// are kept.
+// sameAs reports whether the findings of two rules are the same. It compares their numbers, and the
+// positions and messages of the first few, because only these are kept.
 func (g *ruleFindings) sameAs(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
@@ -172,7 +172,7 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	}
 }
 
-// shorten truncates a text to limit bytes, and marks the cut with an ellipsis.
+// shorten truncates a text that is longer than the limit in bytes, and adds an ellipsis.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -12,8 +12,8 @@ import (
 	"instep/fetch"
 )
 
-// reach accepts a Source as a URI, or as the name of a file or directory with its documents. The
-// caller must call closeAll.
+// reach returns a client for a Source and the URI of the Source. The Source is given as a URI, or as
+// the name of a file or directory with its documents. The caller must call closeAll.
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {
@@ -74,8 +74,8 @@ func localName(source string) (name string, ok bool) {
 	return source, err == nil
 }
 
-// likelyURL returns the URL that a user probably means by a name without a scheme. Servers
-// at an explicit port or on this machine seldom have a certificate.
+// likelyURL returns the URL that a user probably means by a name without a scheme. It chooses http
+// for an explicit port and for this machine, because such servers seldom have a certificate.
 func likelyURL(name string) string {
 	u, err := url.Parse("https://" + name)
 	switch {

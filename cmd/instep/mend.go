@@ -47,8 +47,8 @@ func (s *syncer) mend(err error) error {
 	return &hintedError{err, hint}
 }
 
-// mendMoved adds a hint to the error that the Source of an existing mirror leads to another origin.
-// The hint says how to mirror the new address without fetching everything again.
+// mendMoved handles the error that the URL of an existing mirror's Source leads to another origin.
+// It adds a hint that says how to mirror the new address without fetching everything again.
 func mendMoved(ctx context.Context, m *mirror.Mirror, err error) error {
 	de, ok := errors.AsType[*discover.Error](err)
 	if bound, read := m.Bound(ctx); !ok || !bound || read != nil {

@@ -156,7 +156,7 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	finder := ore.Finder{
 		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.printMap, Problem: l.printProblem, Note: a.mapNote,
 		Failed: func(uri string, err error) {
-			_, hint := explain(context.Background(), err) // not ctx: if it is cancelled, explain would return only the hint for an interruption
+			_, hint := explain(context.Background(), err) // with an interrupted ctx, explain would return no hint about err
 			a.out.printError(uri, err, hint)
 		},
 	}
@@ -319,7 +319,7 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource presents the resources that Resource Maps aggregate as a Source.
+// aggregatedSource returns a client and a URI for a Source that has the resources of Resource Maps.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{
 		Client: c, Pages: -1,

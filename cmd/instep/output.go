@@ -25,7 +25,7 @@ type output struct {
 	warned  sentence     // the last warning or error that was printed
 	said    []string     // the warnings that were printed last, at most maxSaid
 	started bool         // whether a record has been written
-	text    bytes.Buffer // record that is being written; the buffer is used again for the next record
+	text    bytes.Buffer // buffer for the record that is being written; reused for the next record
 	pending bytes.Buffer // records that are queued and not written yet
 	delay   *time.Timer  // timer that writes the queued records; nil if none are queued
 	last    summary      // summary with which the command ended

@@ -254,7 +254,7 @@ func diskSentence(err error) (sentence, bool) {
 	case errors.Is(err, mirror.ErrWrongStore) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, mirror.ErrLostCatalog):
 		return sentence{"there is no mirror at " + path, "is the path spelled right, and the disk mounted? If the state of the mirror is elsewhere: --state DIR. instep sync SOURCE DIR makes a mirror"}, true
 	case errors.Is(err, mirror.ErrFull):
-		return sentence{}, false // the error already has a clear text
+		return sentence{}, false // not translated, because the text of this error is clear
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
 	case path != "" && pe.Err.Error() == syscall.ENOTDIR.Error(): // compared as text, because os.OpenRoot returns another error with the text of ENOTDIR
@@ -271,7 +271,8 @@ func diskSentence(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// fileIn returns path or its nearest parent that is a file, not a directory; path if there is none.
+// fileIn returns the file that makes a path invalid because it is not a directory: the path itself
+// or one of its parents. It returns the path if there is no such file.
 func fileIn(path string) string {
 	for p := path; ; p = filepath.Dir(p) {
 		if info, err := os.Stat(p); err == nil && !info.IsDir() {

@@ -105,8 +105,8 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// currentState also records how many bytes were transferred so far, from which the rate is
-// computed.
+// currentState returns the state to show. It also passes the number of bytes so far to p.rate,
+// which computes the average rate from it.
 func (p *progressBar) currentState() progressState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +157,7 @@ func (p *progressBar) fileEnded(name string) {
 	}
 }
 
-// showFile is for commands that process one file at a time.
+// showFile shows the name of the only file that is processed now.
 func (p *progressBar) showFile(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -161,8 +161,8 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return c.withPlaceHint(cmd.Context(), withMoveHint(err, cmd, args), a.now)
 }
 
-// withPlaceHint adds a hint to the error that documents were published with another state, if the
-// cause may be that this run has --out or --state and the last publication did not.
+// withPlaceHint handles the error that documents were published with another state directory. It
+// adds a hint if the last publication perhaps had no --out and --state, but this run has.
 func (c *configuration) withPlaceHint(ctx context.Context, err error, now func() time.Time) error {
 	we, ok := errors.AsType[*source.WrongStateError](err)
 	if !ok || c.Dir == "" || c.Out == "" && c.State == "" {
@@ -197,8 +197,8 @@ func (c *configuration) withPlaceHint(ctx context.Context, err error, now func()
 		shellLine(c.Dir), strings.Join(given, " and "), leave, file)}
 }
 
-// withMoveHint adds the command with --move-to as a hint to the error that the last publication
-// had another base URL.
+// withMoveHint handles the error that the last publication had another base URL. It adds the
+// command with --move-to as a hint.
 func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -212,7 +212,7 @@ func withMoveHint(err error, cmd *cobra.Command, args []string) error {
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
 	hint := "to move the publication to the given base URL: " + command
-	if cmd.Flags().Changed("out") { // without --out the documents are in the published directory, which a second publication would list
+	if cmd.Flags().Changed("out") { // without --out no second publication is suggested: it would list the documents of this one as resources
 		hint += "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"
 	}
 	return &hintedError{err, hint}
@@ -287,7 +287,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	return nil
 }
 
-// planMove prints which documents --move-to would remove. moves is false if nothing is published
+// planMove prints which documents --move-to would remove. It returns false if nothing is published
 // at another base URL.
 func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err error) {
 	before, keys, err := publish.PlanMove(ctx, *site)
@@ -349,8 +349,8 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// hintConfiguration changes the hint about a refused origin to the configuration key that allows
-// the origin, because publish has no flag for that.
+// hintConfiguration replaces the hint of the error about a refused origin. The new hint names the
+// configuration key that allows the origin, because publish has no flag for that.
 func hintConfiguration(err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
 		fe.Hint = "to allow the origin, add it to from.allow_origins in the configuration: " + fe.AllowOrigin

@@ -108,7 +108,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet also writes a record if the publication has several sets.
+// reportSet prints the results of a set. If there are several sets, it also writes a record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
 		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
@@ -194,8 +194,8 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 }
 
 // explainGuard prints which files were left out of each refused set, because the guard may have
-// counted them as deleted. It adds a hint to err if doubts about resources of a mirror are the
-// reason.
+// counted them as deleted. It adds a hint to err if some of them are resources of a mirror that
+// are due, unverified or held.
 func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
 		return err

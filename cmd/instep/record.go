@@ -105,7 +105,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // publishes the changes that an earlier run recorded
+	if _, err := s.Publish(ctx, what); err != nil { // this publishes the changes that an earlier run recorded but did not publish
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -144,7 +144,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // the answers on the socket have already told its clients about failures
+	if n.failed > 0 && f.socket == "" { // failures of lines from a socket do not count, because their senders were told already
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -196,7 +196,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens on this socket", path), conn.Close())
-		case !abandoned(err): // the socket may be in use, for example by another user
+		case !abandoned(err): // the socket is not replaced, because another user may use it
 			return nil, usagef("--socket %s: the socket may belong to another program: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

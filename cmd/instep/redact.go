@@ -58,7 +58,7 @@ func loginIn(arg string) string {
 			return ""
 		}
 	}
-	if _, err := url.Parse("http://" + rest); err == nil { // if the URL is invalid, the slash may be part of a password
+	if _, err := url.Parse("http://" + rest); err == nil { // not cut if the URL is invalid, because then the slash may be part of a password
 		rest, _, _ = strings.Cut(rest, "/")
 	}
 	return rest[:max(0, strings.LastIndexByte(rest, '@'))]

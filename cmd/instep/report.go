@@ -64,7 +64,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	}
 	var kept []statusRecord
 	if f.run != "" {
-		all = nil // the report is about a single run
+		all = nil // with --run the report is only about that run
 	} else if kept, err = a.keptRows(ctx, dir, f.state); err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows only warns if the settings stored with a mirror cannot be read, since the records of
-// runs are useful without them.
+// keptRows returns the settings stored with a mirror. If the mirror cannot be opened, it prints a
+// warning and returns no error, since the records of runs are useful without the settings.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
@@ -106,7 +106,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	for i := range all[:min(len(all), maxDetailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
-			continue // another run has removed the record in the meantime
+			continue // skipped, because another run has removed the record since it was listed
 		}
 		if err != nil {
 			return nil, err
@@ -116,24 +116,24 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText lists all runs, and shows the run details[0] in full. If all is empty, it shows only
-// details[0].
-func (a *app) reportText(all []runs.Record, details []*runs.Record) {
-	shown := all
-	if len(all) == 0 && len(details) > 0 {
+// reportText prints a list of runs, and then the details of one run: details[0]. If the list is
+// empty, it prints only this run.
+func (a *app) reportText(list []runs.Record, details []*runs.Record) {
+	shown := list
+	if len(list) == 0 && len(details) > 0 {
 		shown = []runs.Record{*details[0]}
 	}
 	status, n := "clean", 0
 	for i := range shown {
 		a.out.record(recordOf(&shown[i]))
-		if len(all) > 0 {
+		if len(list) > 0 {
 			a.out.line("%s", runLine(&shown[i]))
 		}
 		if shown[i].Troubled() {
 			status, n = "findings", n+1
 		}
 	}
-	if len(all) > 0 && len(details) > 0 {
+	if len(list) > 0 && len(details) > 0 {
 		a.out.line("")
 	}
 	if len(details) > 0 {

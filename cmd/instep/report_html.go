@@ -40,9 +40,9 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page about all runs, with the details of some runs. If all is empty, the
-// page is about details[0] only.
-func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
+// writeRunsPage writes a page with a list of runs, and with the details of some of them. If the
+// list is empty, the page is about one run: details[0].
+func writeRunsPage(w io.Writer, dir string, kept []statusRecord, list []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
 		Kept          []statusRecord // settings
@@ -50,9 +50,9 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 		Runs, Details []runView
 		Last          *runView // the newest run; nil if there are no runs
 		Full          bool     // whether the page shows all failures and notes of the runs
-	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
-	for i := range all {
-		page.Runs = append(page.Runs, viewOf(&all[i]))
+	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(list) == 0}
+	for i := range list {
+		page.Runs = append(page.Runs, viewOf(&list[i]))
 	}
 	for _, rec := range details {
 		v := viewOf(rec)

@@ -22,7 +22,7 @@ type runLog struct {
 
 // newRun writes nothing. The record of the run begins when start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // with --watch, the output still has the summary of the previous run
+	a.out.last = summary{} // reset, because with --watch the output still has the summary of the previous run
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -40,8 +40,8 @@ func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string)
 	}
 }
 
-// recordChanged records whether the run changed the mirror. If that cannot be read, the record
-// says that the run changed nothing.
+// recordChanged records that the run changed the mirror, if it did. It records no change if the
+// catalog of the mirror cannot be read.
 func (l *runLog) recordChanged(ctx context.Context, m *mirror.Mirror) {
 	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 {
 		l.Changed()

@@ -133,8 +133,8 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// stepsTo yields the steps that restore states. It skips present states unless keep is set, since
-// they need no restoring.
+// stepsTo yields the steps that restore the given states. It skips states that the mirror has now,
+// unless keep is set.
 func stepsTo(states []mirror.Version, keep bool) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
@@ -177,7 +177,7 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 
 var errOtherBytes = errors.New("the file exists and has other bytes, so it is not overwritten")
 
-// writeCopy writes bytes to a new file. A file that has these bytes already stays as it is.
+// writeCopy writes bytes to a new file. It returns an error if the file exists with other bytes.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 		return expectSameBytes(file, open)
@@ -227,7 +227,8 @@ func period(v *mirror.Version) string {
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
-	again, released                   int64 // number of resources for which undo renewed restore --keep, and for which undo ended it
+	again                             int64 // number of resources that undo makes stay in an earlier state again (restore --keep)
+	released                          int64 // number of resources that no longer stay in an earlier state
 }
 
 func (r *reversion) step(step mirror.Reversal, err error) {

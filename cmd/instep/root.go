@@ -91,7 +91,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// keepsWork reports whether an interrupted command continues when it is given again.
+// keepsWork reports whether a command that was interrupted continues its work when the user gives
+// it again.
 func keepsWork(cmd *cobra.Command) bool {
 	dryRun, _ := cmd.Flags().GetBool("dry-run") // false for a command without this flag
 	switch cmd.Name() {
@@ -127,7 +128,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flags are unknown too
+			return knownCommand(cmd, a.args[:1]) // only the name of the command is reported, because the flags of an unknown command are unknown too
 		}
 		return flagError(cmd, err)
 	})
@@ -155,7 +156,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	text, like := err.Error(), ""
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err repeats the value of the flag
+	if ok && unknown.GetSpecifiedShortnames() != "" { // the text of err is not used, because it repeats the value of the flag
 		text = "unknown flag: -" + unknown.GetSpecifiedName()
 	} else if ok {
 		flags := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}

@@ -29,7 +29,7 @@ type site struct {
 	base   string // the base URL of the publication; "" if nothing is published in the directories
 	prefix string
 
-	// The following fields are nil without a configuration.
+	// The following fields are nil without a configuration file.
 	sets            []source.ServedSet
 	label           func(path string) source.Label
 	representations func(path string) []string
@@ -39,7 +39,7 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // only in the first site of a host
+	gateway  *oaipmh.Gateway // set only in the first site of a host; serves the whole host
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -110,7 +110,7 @@ func openHost(names []string) ([]*site, error) {
 }
 
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories that will join the publication in the next directory that has one
+	var waiting []string // directories that will belong to the next publication that is found
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)
@@ -225,8 +225,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers decides by the path only. For a set whose resources are listed elsewhere it returns
-// false, because the list is not known here.
+// covers reports whether the file at a path is in the set, as far as the path shows that. It returns
+// false for a set whose resources are listed elsewhere, because the list is not known here.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.givenKeys()) > 0 && s.From.Mirror == "" {
 		return false

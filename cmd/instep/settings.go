@@ -40,7 +40,7 @@ type settings struct {
 	origin        string // the origin of SOURCE; "" if SOURCE is a file
 	kept          mirror.Settings
 	recorded      bool      // whether settings were stored with the mirror before this run; earlier versions of instep stored none
-	previousStart time.Time // start of the previous sync, or the present if none is recorded; not set if recorded is true
+	previousStart time.Time // start of the previous sync, or the present if no sync is recorded; set only if no settings were stored
 }
 
 // listValue is the value of a flag that can be given several times.
@@ -49,8 +49,8 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings sets each flag that is not on the command line to its value stored with the mirror.
-// It warns about stored values that it does not use. o has the options with which m was opened.
+// useSettings sets each flag that is not on the command line to its value stored with the mirror m.
+// It warns about stored values that it does not use. The mirror was opened with the options o.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	}
 	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
 	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
-	s.remember, _ = cmd.Flags().GetBool("remember") // the command audit does not have this flag
+	s.remember, _ = cmd.Flags().GetBool("remember") // the error is ignored, because the command audit does not have this flag
 	if u, err := fetch.Parse(source); err == nil {
 		s.origin = fetch.Origin(u)
 	}
@@ -87,7 +87,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 func (s *settings) readPreviousStart(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
-		err = nil // a mirror that does not exist yet has no runs
+		err = nil // no error, because the mirror may not exist yet and then has no runs
 	}
 	for i := range all {
 		if all[i].Command == "sync" && all[i].Begun.After(s.previousStart) {
@@ -184,8 +184,8 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// valuesToStore makes names of files absolute. It leaves out empty values, and files that the
-// next run could not read again.
+// valuesToStore returns the values of a flag that are stored with a mirror. Names of files become
+// absolute. Empty values are left out, and so are files that the next run could not read again.
 func (s *settings) valuesToStore(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
@@ -253,9 +253,9 @@ func (s *settings) store(ctx context.Context, m *mirror.Mirror) error {
 }
 
 // keepRetention is for a mirror without stored settings, made by an earlier version of instep. It
-// stores a --keep-versions above the default. Without the flag it checks whether the mirror has
-// older states than the default allows. If so, an earlier run had the flag, and all states are kept
-// until the user decides.
+// stores --keep-versions if the value is above the default. Without the flag it checks whether the
+// mirror has older states than the default allows. If so, an earlier run had the flag, and all
+// states are kept until the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil

@@ -259,7 +259,7 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- serveHandler(ctx, ln, countRequests(s.source, &s.asked))
-		stop() // if the server failed, nobody can read further changes
+		stop() // if the server failed, the simulation ends, because nobody can read further changes
 	}()
 	err = s.run(ctx)
 	stop()
@@ -300,7 +300,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 		}
 		buckets = append(buckets, b)
 	}
-	// Replaced documents are kept for ten minutes of the clock, not of simulated time.
+	// Replaced documents are kept for ten minutes of real time, not of simulated time.
 	keep := time.Duration(min(float64(10*time.Minute)*s.flags.speed, float64(math.MaxInt64/2)))
 	o := sim.Options{
 		Model: s.model, BaseURL: base, Bucket: buckets[0], Staging: buckets[1],

@@ -25,8 +25,8 @@ func isInvisible(r rune) bool {
 		r >= '\ufff9' && r <= '\ufffb' || r >= 0xe0000 && r <= 0xe007f
 }
 
-// escapeSteering escapes the runes for which steers returns true, apart from newlines and tabs,
-// as JSON does, for example \u202e. A JSON text keeps its meaning, because such runes occur only
+// escapeSteering replaces the runes for which steers returns true by JSON escapes such as \u202e.
+// Newlines and tabs stay as they are. A JSON text keeps its meaning, because such runes occur only
 // in its strings.
 func escapeSteering(text []byte) []byte {
 	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }

@@ -32,8 +32,8 @@ func (f *storeFlags) apply(o *mirror.Options) error {
 // maxNamed is the largest number of files that are listed if -v is not given.
 const maxNamed = 20
 
-// reportStore is for a run that succeeded. If runErr, the error of the run, is not nil, it only
-// returns runErr.
+// reportStore prints what the directory holds apart from resources: interrupted transfers and, with
+// --adopt, files of others. If the run failed with runErr, it prints nothing and returns runErr.
 func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *storeFlags, runErr error) error {
 	if runErr != nil {
 		return runErr

@@ -211,7 +211,8 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// modeText returns how a set is planned, and why. A set with unusable documents has no mode.
+// modeText describes the mode in which a set is synchronised, and why. The mode is "" if the
+// documents of the set are unusable.
 func modeText(mode, why string) string {
 	if mode == "" {
 		return why
@@ -219,8 +220,8 @@ func modeText(mode, why string) string {
 	return mode + ", " + why
 }
 
-// tellAttempt prints a place in which a run looked for a Source, but only with -v. Without -v,
-// the error for a Source that is not found lists all places.
+// tellAttempt prints a URL at which a run looked for a Source, but only with -v. Without -v,
+// the error lists these URLs if no Source was found.
 func (a *app) tellAttempt(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
@@ -305,8 +306,8 @@ func (s *syncer) explainTotals(t *totals) {
 	}
 }
 
-// leftOpen returns a warning for each reason, other than a failure, for which the exit code of
-// the run is not 0.
+// leftOpen returns warnings about everything that the run left undone although no resource failed.
+// Each of them is a reason for an exit code other than 0.
 func (s *syncer) leftOpen(t *totals) (all []warningRecord) {
 	for origin, n := range sortedByName(t.Origins) {
 		all = append(all, warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch these resources: --allow-origin " + origin})

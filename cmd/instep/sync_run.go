@@ -40,7 +40,7 @@ type syncer struct {
 	mu       sync.Mutex              // guards the field stale, which transfers change concurrently
 	taken    int64                   // the number of files that the last run found in the directory and took over as resources
 	aside    string                  // path of an unusable catalog that was renamed; "" if there is none
-	missed   missed.Report           // earlier versions of resources that the last run fetched
+	missed   missed.Report           // counts of the earlier versions (--versions) that were fetched in the last run
 	event    func(destination.Event) // receives the events of a run instead of app.syncEvent; may be nil
 
 	// report prints the results of a run. If err is not nil, it ended the run early.
@@ -85,8 +85,8 @@ func (s *syncer) check() (err error) {
 	return s.f.watch.check(s.f)
 }
 
-// keptVersions reports whether --versions is stored with the mirror, and not given on the command
-// line. Then checkMoment refuses --at later, with a clearer message.
+// keptVersions reports whether the flag --versions comes from the settings stored with the mirror
+// and not from the command line.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
@@ -224,7 +224,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		bringer.Stop = s.limitVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // no limit for bringer.After, because no later run could fetch the versions that it skips
+		bringer.Stop = nil // bringer.After, called below, has no limit: no later run could fetch the versions that After skips
 	}
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 		return nil, func() {}, err
 	}
 	b = &missed.Bringer{Client: s.client, Store: store.Store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin}
-	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
+	return b, func() { _ = store.Close() }, nil // the error of Close is ignored, because the stored versions are already durable
 }
 
 // limitVersions returns a function to call with the length of each version before the version is
@@ -299,8 +299,8 @@ func (s *syncer) countStale(e destination.Event) {
 	}
 }
 
-// countSame counts the unchanged resources of each set of which the run read only changes: the
-// resources that the mirror holds, without those that were fetched or failed.
+// countSame counts the unchanged resources of each set for which the run did not read a complete
+// list: the resources that the mirror holds, without those that were fetched or failed.
 func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
 	for i, set := range rep.Sets {
 		if plan.Sets[i].Mode != destination.Incremental {

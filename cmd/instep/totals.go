@@ -56,7 +56,8 @@ func (t *totals) resourceCounts() string {
 	return s
 }
 
-// lastLine includes bytes that were received but not stored, if the run ended early.
+// lastLine returns the last line of the output of a run. If the run ended early, the line also
+// counts bytes that were received but not stored.
 func (t *totals) lastLine(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {

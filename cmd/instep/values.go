@@ -43,7 +43,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // time.ParseDuration, below, does not know the unit of part and returns an error
+			return part // left unchanged, so that time.ParseDuration below returns an error about it
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
@@ -167,7 +167,7 @@ const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12
 var momentForms = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"}
 
 // parseMomentAt parses a time: a date, a date and time, now, today, yesterday, or a duration
-// before now. A time without a zone is in the zone of now, which is UTC for all flags.
+// before now. A time without a zone has the zone of the argument now: UTC for all flags.
 func parseMomentAt(text string, now time.Time) (time.Time, error) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch text {

@@ -15,7 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Valid reports whether a pattern is valid.
+// Valid reports whether a pattern is not empty and follows the rules in the package comment.
 func Valid(pattern string) bool {
 	body, _, _ := parse(pattern)
 	return body != "" && doublestar.ValidatePattern(body)
@@ -68,12 +68,13 @@ type Set struct {
 	hit      []atomic.Bool
 }
 
-// NewSet returns a Set of valid patterns.
+// NewSet returns a Set of the given patterns, which must be valid.
 func NewSet(patterns []string) *Set {
 	return &Set{patterns: patterns, hit: make([]atomic.Bool, len(patterns))}
 }
 
-// Match reports whether one of the patterns matches.
+// Match reports whether one of the patterns in the Set matches a path, and records which of
+// them have matched.
 func (s *Set) Match(path string, dir bool) (found bool) {
 	for i, p := range s.patterns {
 		if found && s.hit[i].Load() {

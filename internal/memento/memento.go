@@ -28,7 +28,7 @@ type Memento struct {
 	Datetime time.Time // in whole seconds
 }
 
-// TimeMap contains the links of a TimeMap to other things than Mementos.
+// TimeMap contains the links of a TimeMap that do not lead to Mementos.
 type TimeMap struct {
 	Original string // URI of the resource
 	Self     string // URI of the TimeMap itself; "" if it is unknown

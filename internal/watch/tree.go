@@ -31,7 +31,7 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree passes on the changes in a directory and its subdirectories that the kernel reports.
+// tree passes on the changes that the kernel reports in a directory and its subdirectories.
 type tree struct {
 	changes chan change // reported changes; closed after the last one
 
@@ -116,7 +116,7 @@ func (t *tree) add(ctx context.Context, dir string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // the next scan reports that the directory cannot be read
+			return nil // ignored, because the next scan reports directories that it cannot read
 		}
 		if !d.IsDir() {
 			return nil
@@ -198,7 +198,7 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	}
 	if e.Op == fsnotify.Chmod {
 		if _, err := os.Lstat(e.Name); err != nil {
-			return nil // before a file is removed, the kernel reports that its mode has changed
+			return nil // ignored: the file was removed, and the kernel reports the removal separately
 		}
 	}
 	// A new directory is registered before its path is passed on. The scan that follows

@@ -44,8 +44,7 @@ type Options struct {
 	Every time.Duration
 	// Rescan is the time between two full scans. It must be positive.
 	Rescan time.Duration
-	// The field What is the task of the first publication. The later publications publish the
-	// same Sets.
+	// What describes the first publication. The later publications publish the same Sets.
 	What publish.What
 	Now  func() time.Time // required
 	// Report is called with the result of each publication, even if the publication
@@ -90,7 +89,7 @@ func Run(ctx context.Context, s Session, o Options) error {
 type loop struct {
 	changes       <-chan change // reported changes; nil or closed if none are reported
 	every, rescan time.Duration
-	what          publish.What // the task of the first publication
+	what          publish.What // describes the first publication
 	publish       func(context.Context, publish.What) error
 	warn          func(error) // called with the error of a publication that will be tried again
 	now           func() time.Time
@@ -103,7 +102,7 @@ type loop struct {
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
-			return nil // a later run of the program completes a cancelled publication
+			return nil // no error, because the next run of the program completes the publication
 		}
 		return err
 	}
@@ -119,7 +118,7 @@ func (l *loop) run(ctx context.Context) error {
 			return nil
 		case c, ok := <-l.changes:
 			if !ok {
-				l.changes = nil // unlike a closed channel, a nil channel is never ready
+				l.changes = nil // set to nil, because select would choose a closed channel again and again
 				continue
 			}
 			l.collect(c)

@@ -40,8 +40,8 @@ func spoolAll(r io.Reader) (*spool.File, error) {
 	return f, nil
 }
 
-// errorKeeper is a writer that remembers its error, so that an error of writing can be
-// distinguished from an error of reading.
+// errorKeeper is a writer that remembers its error, so that the caller of io.Copy can tell
+// whether the writer or the reader has failed.
 type errorKeeper struct {
 	w   io.Writer
 	err error

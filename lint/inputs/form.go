@@ -63,7 +63,8 @@ func (l *Linter) checkHTML(ctx context.Context, uri string, r io.Reader, a *lint
 	return d, err
 }
 
-// checkRobots also checks the Sitemaps that a served robots.txt names.
+// checkRobots checks a robots.txt. If it comes from a server, the Sitemaps that it names are checked
+// as well (see Linter.Sample).
 func (l *Linter) checkRobots(ctx context.Context, in *Input, a *lint.Answer) error {
 	var offered []string
 	err := l.checkDocument(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {

@@ -39,7 +39,7 @@ type Linter struct {
 	Checked    int64 // the number of documents that were checked
 	Failed     int64 // the number of documents that could not be checked
 	Sourceless bool  // whether a site without a Source was checked
-	Blocked    bool  // whether a site could not be checked now, but perhaps can be later
+	Blocked    bool  // whether a site could not be checked for a temporary reason, such as a block by its server
 
 	findings int64                    // the number of findings
 	errors   int64                    // the number of findings that are errors
@@ -59,8 +59,8 @@ type Reporter interface {
 	Unchecked(uri string, err error)
 	// Note is called with a remark about an input. The remark is not a finding.
 	Note(uri, text string)
-	// Found is called when the Source of a site has been found. tried has the places that were
-	// examined, in order: the Source was found at the last one.
+	// Found is called when the Source of a site has been found. The examined URLs are
+	// in tried, in order. The Source was found at the last of them.
 	Found(site string, tried []discover.Attempt)
 }
 

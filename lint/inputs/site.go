@@ -21,8 +21,9 @@ import (
 // root element and a few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether uri may be the URL of a site or page: nothing is at the URL or access is
-// forbidden, as for a folder without index.html, and the path of the URL is not that of a document.
+// isSite reports whether a URL that cannot be read may be that of a site or folder. The server may
+// answer 404 or 403 for it, for example because there is no index.html. The path of the URL must
+// not look like that of a ResourceSync document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
@@ -35,7 +36,7 @@ func deniedOnly(err error) error {
 	return nil
 }
 
-// checkPage also checks the Source of the page's site.
+// checkPage checks a web page and, unless Sample is 0, the Source of the page's site.
 func (l *Linter) checkPage(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.firstBytes()
 	if err != nil {
@@ -86,10 +87,10 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	hasCapabilityList := func(s *discover.Set) bool { // without a Capability List, the URI of a set is that of a list
+	hasCapabilityList := func(s *discover.Set) bool { // a set without a Capability List has the URI of one of its lists
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // with WayRobots, src.Description is the URI of a robots.txt
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // for WayRobots nothing is added, because src.Description is then a robots.txt
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -181,8 +182,8 @@ func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) erro
 	})
 }
 
-// reportBlocked is for a site that cannot be checked now, but perhaps can be later, unless it asks
-// for a login.
+// reportBlocked reports that a site cannot be checked for a temporary reason, such as a block by its
+// server, or because it asks for a login, which is not temporary.
 func (l *Linter) reportBlocked(ctx context.Context, uri string, err error) error {
 	fe, failed := errors.AsType[*fetch.Error](err)
 	asksForLogin := failed && (fe.Status == http.StatusUnauthorized || fe.Status == http.StatusProxyAuthRequired)
