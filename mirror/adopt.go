@@ -48,7 +48,8 @@ func (c *claims) reserveMove(path string, b *batch) bool {
 }
 
 // reservePlace reserves a path for a new file of the batch. It also succeeds if an
-// older batch will move the file away that is there, since older batches commit first.
+// older batch will move the present file away from the path, since older batches commit
+// first.
 func (c *claims) reservePlace(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,8 +226,9 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 }
 
 // reusablePath returns the path of a resource if the file that occupies it may have the
-// bytes of the resource, and otherwise the error err of checkVacant. If the Source
-// gives no digests, the caller still has to compare that file with the fetched bytes.
+// bytes of the resource. Otherwise it returns err, the error of checkVacant. If the
+// Source gives no digests, the caller still has to compare that file with the fetched
+// bytes.
 func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -289,7 +291,7 @@ func (m *Mirror) Taken() int64 { return m.taken.Load() }
 // copyStray copies a file that does not belong to the mirror into the flat layout. The
 // original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put does not verify the modification time, which may be the only proof
+	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // checked here, because Put does not verify the modification time, which may be the only proof
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -340,9 +342,9 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 }
 
 // placeAmongStrays finds a path for a new URI. A file that does not belong to the
-// mirror blocks the path at which it is, unless the batch adopts that file or the file
-// has the bytes of the resource. With Options.Adopt such a file never blocks a path,
-// since the commit moves the file to the trash.
+// mirror blocks its path, unless the batch adopts that file or the file has the bytes
+// of the resource. With Options.Adopt such a file never blocks a path, since the commit
+// moves the file to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.isStateDir, blocked: func(path string, dir bool) (bool, error) {

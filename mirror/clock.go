@@ -62,8 +62,8 @@ func (c *trashClock) doubt(day, start string) {
 	c.Doubt[day] = start
 }
 
-// accept trusts the clock although earlier runs had a later date. It counts the age of
-// all doubtful days from today.
+// accept trusts the clock even if earlier runs had a later date. The age of each day in
+// Doubt is counted from today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -84,8 +84,9 @@ func (c *trashClock) firstKept(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns the days to remove from the trash, because their age is counted from
-// a day before first. It also updates the doubtful days.
+// expired returns the days of the trash whose agingStart is before first, the earliest
+// day to keep. It also adds days with a possibly wrong date to Doubt, and removes
+// expired days from Doubt.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {

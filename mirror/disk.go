@@ -282,9 +282,10 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns the kind stateDir if the directory at name is a state directory, and
-// otherwise its parameters k and err. It ignores case and Unicode form for the mirror's
-// own state directory, since some file systems open that directory by such names, too.
+// orState returns the kind stateDir if the directory at name is a state directory.
+// Otherwise it returns the given k and err. It ignores case and Unicode form for the
+// mirror's own state directory, since some file systems open that directory by such
+// names, too.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:

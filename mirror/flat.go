@@ -237,8 +237,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes the files whose bytes have no name in the catalog. Its caller must hold
-// the lock commit, unless nothing else writes to the mirror.
+// tidy removes the files whose bytes have no name in the catalog. Its caller must have
+// called lockCommit, unless nothing else writes to the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -277,7 +277,7 @@ type flatBatch struct {
 
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // the file with new bytes; nil if the object has the bytes of a name
+	file  blob.Object // the file with new bytes; nil if the object has existing bytes
 	taken string      // the name that Take got, if the object has existing bytes
 
 	mu     sync.Mutex // guards the rest
@@ -490,7 +490,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // the bytes lose this name, which may have been their last one
+			n.came[sum] = true // this name may have been the last one of these bytes
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})

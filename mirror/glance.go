@@ -108,10 +108,9 @@ func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64
 }
 
 // isUnchanged reports whether the file of a resource is unchanged. It reads the file if
-// the modification time has changed. It also reads a small file with an unchanged
-// modification time, unless *reads, the number of such files that may still be read, is
-// 0. It returns true for a file that cannot be read, since only an audit reports read
-// errors.
+// the modification time has changed. Otherwise it reads the file only if it is small
+// and if *reads, the number of such files that may still be read, is not 0. It returns
+// true for a file that cannot be read, since only an audit reports read errors.
 func (m *Mirror) isUnchanged(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

@@ -54,9 +54,9 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// statedOf is like wantedOf, but omits the length, the digests and the type for a
-// resource in KeptSet: those of the kept bytes may not be the last ones that the Source
-// stated.
+// statedOf is like wantedOf, except for a resource in KeptSet: for that it omits the
+// length, the digests and the type, since the kept bytes may not be the last ones that
+// the Source stated.
 func (m *Mirror) statedOf(ctx context.Context, r *catalog.Resource) (string, error) {
 	kept, err := m.isKept(ctx, r.URI)
 	if err != nil {

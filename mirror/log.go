@@ -104,7 +104,7 @@ func (m *Mirror) TrimLog(ctx context.Context, maxAge time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // forgetPublishers has removed the last file, and the directory with it
+	if err == nil && !is { // nobody reads the log any more: forgetPublishers has removed the last publication
 		err = m.own.CutLog(ctx)
 	}
 	return err

@@ -393,7 +393,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // the losses of a set are counted from its first complete run on
+	if !ok { // no run is complete yet, and losses are counted only after the first complete run
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}

@@ -53,10 +53,10 @@ type placer struct {
 	place   catalog.Place
 }
 
-// put chooses a path for a URI. It uses an existing directory even if its name is
-// spelled differently, but is the same for the file system. If another file or
-// directory has a name already, put adds a hash to the name, and lengthens the hash
-// until the name is free.
+// put chooses a path for a URI. It uses an existing directory if the file system treats
+// its name as the same, even if the spelling differs. If another file or directory has
+// a name already, put adds a hash to the name, and lengthens the hash until the name is
+// free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""

@@ -43,7 +43,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // the bytes that undoing needs may be in the trash
+	if err := m.undoLeftovers(ctx); err != nil { // undoing comes first, since it may need bytes from the trash
 		return err
 	}
 	clock, stored, err := m.trashClock(ctx)
@@ -89,8 +89,8 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays ignores directories that are not named by a day, since they do not belong
-// to the mirror.
+// trashDays returns the days for which the trash has a directory. It ignores
+// directories with other names, since they do not belong to the mirror.
 func (d *disk) trashDays() (days []string, err error) {
 	entries, err := fs.ReadDir(d.root.FS(), trashKey)
 	for _, e := range entries {

@@ -31,8 +31,8 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run with the counts of a batch. Its caller must hold the
-// lock commit.
+// thisRun returns the current run with the counts of a batch. Its caller must have
+// called lockCommit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.o.Now())

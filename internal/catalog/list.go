@@ -10,9 +10,9 @@ import (
 // any method, and does not make the write-ahead log grow.
 const pageSize = 1000
 
-// When its caller has got prefetch rows of a page, a listing starts to read the next
-// page. So the database works concurrently with the caller, but reads no page for a
-// caller that stops early.
+// prefetch is the number of rows of a page after which a listing starts to read the
+// next page. So the database works concurrently with the caller, but reads no page for
+// a caller that stops early.
 const prefetch = pageSize / 4
 
 // listing yields the rows of a query, which it reads page by page. The query sorts by
@@ -38,9 +38,9 @@ type page[T, C any] struct {
 	err  error
 }
 
-// pages yields values page by page. fetch appends the values after a cursor, and
-// returns the cursor of the last one. A page with fewer than pageSize values is the
-// last page.
+// pages yields values page by page. The function fetch appends the values after a
+// cursor, and returns the cursor of the last one. A page with fewer than pageSize
+// values is the last page.
 func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		of := of

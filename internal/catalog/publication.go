@@ -54,7 +54,7 @@ type Item struct {
 // Finished is what the catalog records when a publication has been written to the bucket.
 type Finished struct {
 	Documents []Document // the documents that were written
-	Retired   []string   // the keys of documents to which no document links since At; a key that is also in Documents is in use again
+	Retired   []string   // the keys of documents to which no document has linked since At; a key that is also in Documents is in use again
 	Items     []Item     // the new items; each replaces the stored item of the same kind and number
 	Dropped   []Item     // the items to delete, identified by Kind and Number
 	At        time.Time

@@ -89,8 +89,8 @@ type resourcePath struct {
 	holder          string // the URI of the resource that has the same folded path now; "" if there is none
 }
 
-// refoldFiles returns the resources that need another path. Until they get one, no file
-// can have their folded names.
+// refoldFiles returns the resources that need another path. Until they get one, the
+// catalog has folded names for them that no file can have.
 func (r *recorder) refoldFiles(f Refolding) (lost []resourcePath) {
 	eachRow(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",

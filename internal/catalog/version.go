@@ -57,8 +57,9 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 	return id
 }
 
-// memberOf returns SQL to follow FROM, for a row with the columns set_id and uri. The
-// SQL finds the membership m and the resource r of the row. It ends with a condition.
+// memberOf returns the part of an SQL query that follows FROM. It finds the membership
+// m and the resource r for a row with the columns set_id and uri. It ends with a
+// condition, so AND may follow.
 func memberOf(row string) string {
 	return membersOf(row) + "AND m.set_id = " + row + ".set_id "
 }
@@ -250,7 +251,7 @@ func (c *Mirror) VersionDays(ctx context.Context, omit func(day string) bool) (d
 }
 
 // ForgetVersions deletes the states that ended on a day, at most forgetRows (5000) in
-// each transaction. If it has deleted any, Known returns the beginning of the day
+// each transaction. If a state was deleted, Known then returns the beginning of the day
 // knownSince or a later moment.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, knownSince string) error {
 	begin, err := time.Parse(time.DateOnly, day)

@@ -118,7 +118,8 @@ func (r *recorder) recordLoss(m *Membership, row int64, approved bool) {
 	r.exec(insertLoss, m.Set, row, m.URI)
 }
 
-// fromLosses selects the losses in the window. It is a part of a query for listing.
+// fromLosses selects the losses in the window. It is a part of a query that is passed
+// to listing.
 var fromLosses = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
 // Losses returns the losses of a set in the window that ends now, or false if the set
@@ -134,7 +135,7 @@ func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err 
 	return l, ok, err
 }
 
-// EachLoss yields the losses that l.Lost counts.
+// EachLoss yields the losses that Losses has counted in l.Lost.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
 	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+fromLosses+" ORDER BY l.uri LIMIT $2",
 		"", func(v *Loss) (any, []any) {
@@ -143,8 +144,8 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 		}, l.set, l.start.id, l.start.run)
 }
 
-// Newcomers yields, in ascending order, the keys of the members that were added to the
-// set of l in the window of l and had not been in the set before.
+// Newcomers yields the keys of the members that were added to the set in the window
+// that l describes and had not been in the set before. The keys are in ascending order.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const condition = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
 	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id)

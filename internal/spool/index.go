@@ -213,8 +213,9 @@ func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become replaces the hash table by that of next. If filling next has failed with err,
-// become keeps the old table, closes next and returns err.
+// become replaces the hash table by that of next. The parameter err is the error of
+// filling next; if it is not nil, become keeps the old table, closes next and returns
+// err.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

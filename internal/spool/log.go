@@ -25,7 +25,7 @@ const logMemory = 64 << 10
 type Log[T any] struct {
 	scratch scratch
 	first   []T          // the first records, which stay in memory and are not encoded
-	hold    int          // the largest number of records in the field first
+	hold    int          // the largest number of records in the slice first
 	recent  bytes.Buffer // encoded records that have not been written to the file yet
 	wrong   error        // the reason why a Log cannot store values of type T; nil if it can
 	added   int64

@@ -63,7 +63,7 @@ func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[
 	}
 }
 
-// arrange adds the last record of each key to the order o.
+// arrange adds the last record of each key to o, with the text by which it is sorted.
 func (t *Table[T]) arrange(o *order, appendText func(b []byte, record T) []byte) (err error) {
 	failed := t.log.visit(func(p Place, record T) bool {
 		var last Place

@@ -95,7 +95,7 @@ type choice struct {
 // choose follows RFC 7089 §4.5.3: for a time before the first version it chooses the first
 // version, and for the zero time the last version.
 func (h *Handler) choose(ctx context.Context, resource string, at time.Time) (c choice, err error) {
-	end := at.Add(time.Second) // times in HTTP header fields have whole seconds only
+	end := at.Add(time.Second) // times in HTTP header fields have whole seconds only, so a version from the same second is included
 	for v, err := range h.Store.List(ctx, resource) {
 		if err != nil {
 			return c, err
