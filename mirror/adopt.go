@@ -183,9 +183,9 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// mayBelong reports whether path is the path of the resource, or may become it. It
-// returns false if the Source gives no digest, since then nothing could prove the bytes
-// of a file there.
+// mayBelong reports whether the resource has the given path, or may get it. It returns
+// false if the Source gives no digest, since then nothing could prove the bytes of a
+// file there.
 func (m *Mirror) mayBelong(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -310,8 +310,9 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// checkProof returns an error unless a digest, or else length and modification time,
-// prove that the file at path has the bytes that the Source states.
+// checkProof returns an error if nothing proves that the file at path has the bytes
+// that the Source states. The proof is a digest, or else the length and the
+// modification time.
 func (m *Mirror) checkProof(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil

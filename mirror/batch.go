@@ -196,8 +196,9 @@ func (m *Mirror) withoutFuture(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource or, for a new resource, the path that it
-// gets unless a file of the mirror is already there.
+// naturalPath returns the path of a resource. A new resource has none yet, so for it
+// naturalPath returns the path that it gets unless a file of the mirror is already
+// there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -328,8 +329,8 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a change of one membership, and the content c unless it is nil, to the
-// batch. The last change of a membership replaces earlier ones. If there are several
+// add adds to the batch a change of one membership and, unless it is nil, the content
+// c. The last change of a membership replaces earlier ones. If there are several
 // contents for one URI, add keeps the content with the latest time of change.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.checkContentPath(c); err != nil {

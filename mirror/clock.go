@@ -20,7 +20,7 @@ import (
 type trashClock struct {
 	Last  string            `json:"last"`            // the day on which the last run began
 	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "" if there is none yet
-	Doubt map[string]string `json:"doubt,omitempty"` // for each day that the clock may have shown wrongly, the day from which its age is counted; "" if that is not known yet
+	Doubt map[string]string `json:"doubt,omitempty"` // the days that the clock may have shown wrongly; for each of them, the day from which the age of its files is counted, or "" if that is not known yet
 }
 
 const clockSetting = "trash clock"

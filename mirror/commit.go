@@ -22,7 +22,7 @@ type step struct {
 	catalog.Intent
 	content  *content  // the bytes to store at Path; nil if the file there is moved to the trash or remains
 	segments []segment // the names in the path of a new URI; nil for other URIs
-	stray    bool      // whether the file at Path, which is moved to the trash, does not belong to the mirror
+	stray    bool      // whether the file at Path does not belong to the mirror; then it is moved to the trash
 }
 
 type work struct {
@@ -181,9 +181,9 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
-// noteListed adds to the map listed the time of the newest list of each set that has
-// the resource and that the batch does not change. These lists have confirmed the
-// recorded state of the resource.
+// noteListed handles the sets that have the resource and that the batch does not
+// change. It adds to the map listed the time of the newest list of each of these sets,
+// which has confirmed the recorded state of the resource.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {

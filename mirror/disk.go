@@ -162,8 +162,8 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir also creates missing parents, with the mode dirMode. It makes all these
-// directories durable.
+// makeDir creates a directory with the given mode, and missing parents with the mode
+// dirMode. It makes all these directories durable.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -176,7 +176,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory in the meantime
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // no error, since another run may have created the directory in the meantime
 		return err
 	}
 	return syncDir(parent)

@@ -52,7 +52,8 @@ func (l Layout) format() int {
 	return 0
 }
 
-// useLayout prepares the mirror for the layout in its marker.
+// useLayout prepares the mirror for the given layout from its marker. It returns
+// ErrLayout if Options.Layout is a different one.
 func (m *Mirror) useLayout(layout Layout) error {
 	if m.o.Layout != "" && m.o.Layout.markerText() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
@@ -77,8 +78,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// checkContentPath returns an error if something that does not belong to the mirror is
-// at the path for the bytes of c in the flat layout.
+// checkContentPath returns an error if the path for the bytes of c in the flat layout
+// is occupied by something that does not belong to the mirror.
 func (m *Mirror) checkContentPath(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -335,7 +336,7 @@ func (o *flatObject) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n, err := o.file.Write(p)
-	_, _ = o.h.Write(p[:n]) // writing to a hash never fails
+	_, _ = o.h.Write(p[:n]) // the error is ignored: writing to a hash never fails
 	return n, err
 }
 

@@ -76,8 +76,8 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// checkFiles marks resources as due whose file is missing or changed. It returns the
-// number of resources that it has marked.
+// checkFiles marks resources as due if their files are missing or changed. It returns
+// the number of resources that it has marked.
 func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []catalog.Resource
 	reads := glanceReads

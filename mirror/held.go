@@ -23,7 +23,8 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf without the field Wanted, whose stored form may be damaged.
+// heldState is like heldOf, but does not set the field Wanted, whose stored form may be
+// damaged.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,

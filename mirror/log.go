@@ -23,7 +23,7 @@ const publishersKey = ours + "/publishers"
 const (
 	maxPublisher  = 4096           // largest size of a publication's file, in bytes
 	maxPublishers = 1000           // the largest number of publications whose files are read
-	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it even if the publication has read no further
+	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it again even if nothing else has changed
 )
 
 type publisher struct {

@@ -111,8 +111,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the name of the top-level directory for resources of this origin in
-// a mirror of a Source with another origin.
+// directory returns the name of the top-level directory for resources of this origin,
+// if the Source of the mirror has another origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -263,7 +263,7 @@ var (
 )
 
 // isReserved reports whether a name is that of a Windows device or of a catalog. A
-// directory with a file of the latter name would look like a state directory.
+// directory with a file that is named like a catalog would look like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {

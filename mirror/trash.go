@@ -16,7 +16,7 @@ import (
 // given time and a number.
 func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // a random text needs no search for a free number, which would be slow in the flat layout
+	if m.flat != nil { // a random name, since the search for a free number would be slow in the flat layout
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {

@@ -40,7 +40,7 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// farFuture is a time of change that is later than any that a Source can state.
+// farFuture is a time that is later than every time of change that a Source can state.
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // DeletedSince yields steps for Revert that restore resources. These resources were
@@ -314,7 +314,7 @@ const restoredReason = "an earlier state of the resource was restored"
 func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // the time of change in the catalog must not become earlier
+		state.Changed = row.Changed // kept, since the time of change in the catalog must not become earlier
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)

@@ -41,8 +41,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count counts a change of a membership: as created if the resource is a new member, and
-// as updated if the resource gets new bytes or only new metadata.
+// count counts a change of a membership. The change is a creation if the resource is a
+// new member, and an update if the resource gets new bytes or only new metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {

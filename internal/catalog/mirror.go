@@ -106,7 +106,7 @@ type Membership struct {
 	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
 	Told      bool      // whether the Source stated the membership in a change, not in a list; Holders does not set this field
 	Unnamed   bool      // whether the membership began again after lists or changes had ended it; Holders does not set this field
-	Until     time.Time // the latest possible time of the change, while Changed is the earliest; zero if the exact time is known; Holders does not set this field
+	Until     time.Time // the latest possible time of the change, if Changed is only the earliest possible time; otherwise zero; Holders does not set this field
 	Came      time.Time // the time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or not needed because there are digests; Holders does not set this field
 }
 
@@ -196,7 +196,8 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// hasContentIndex creates a missing index, unless the catalog was opened read-only.
+// hasContentIndex reports whether the index of resources by SHA-256 exists. It creates
+// a missing index, unless the catalog was opened read-only.
 func (c *db) hasContentIndex(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)

@@ -352,14 +352,14 @@ func checkpoint(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// linkOrRename keeps the file at path if another process has created the catalog
-// meanwhile.
+// linkOrRename gives the file temp the name path. If another process has created the
+// catalog at path meanwhile, that file remains.
 func linkOrRename(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(temp, path) // the file system may have no hard links
+	return os.Rename(temp, path) // rename, since the file system may have no hard links
 }
 
 func removeDatabase(path string) {

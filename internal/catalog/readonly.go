@@ -47,8 +47,8 @@ func (c *Catalog) Steady() error {
 }
 
 // connectReadOnly opens two pools of connections. The pool write keeps a connection
-// open until Close. Without that connection, another run could remove the write-ahead
-// log at its end, which the pool read needs.
+// open until Close. Otherwise another run that ends could remove the write-ahead log,
+// which the pool read needs.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {

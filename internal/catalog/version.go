@@ -43,8 +43,8 @@ func (v *Version) columns() []any {
 	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }
 
-// enterRun inserts a run that has no ID yet, and otherwise adds to the counts of the
-// run.
+// enterRun inserts a run that has no ID yet. If the run has an ID, enterRun adds its
+// counts to those that are stored.
 func (r *recorder) enterRun(run *Run) (id int64) {
 	if run.ID != 0 {
 		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",

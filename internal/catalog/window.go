@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// window is the period for which losses of resources without approval are counted.
+	// window is the period for which memberships that ended without approval are
+	// counted.
 	window = 24 * time.Hour
 	// maxStep is the longest time that counts as passed between two extents (records of
 	// the size of a set), even if the clock moved further. So a single jump of the
@@ -83,7 +84,8 @@ func extents(a querier, set SetID) ([]extent, error) {
 }
 
 // recordExtent records the number of members of a set that has just been synchronized,
-// at most once in extentEvery. It deletes extents and losses from before the window.
+// at most once in extentEvery. It deletes such records, and losses, from before the
+// window.
 func (r *recorder) recordExtent(set SetID, at int64) {
 	all, _ := extents(r, set)
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
@@ -122,8 +124,8 @@ func (r *recorder) recordLoss(m *Membership, row int64, approved bool) {
 // to listing.
 var fromLosses = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
-// Losses returns the losses of a set in the window that ends now, or false if the set
-// was never in sync.
+// Losses counts the memberships of a set that ended without approval in the window,
+// which ends now. It returns false if the set was never in sync with the Source.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
 	all, err := extents(c.reading(ctx, "read extents of the catalog"), set)
 	if err != nil || len(all) == 0 {

@@ -124,8 +124,8 @@ func (x *Index) Close() error {
 	return x.scratch.close()
 }
 
-// set stores a hash with a position in the hash table. If half of the slots are used,
-// it doubles the size of the table first.
+// set stores the position of a record in the hash table, under the hash of the key. If
+// half of the slots are used, it doubles the size of the table first.
 func (x *Index) set(h keyHash, p Place) error {
 	if 2*x.used >= x.buckets*bucketSlots {
 		if err := x.grow(); err != nil {
