@@ -103,8 +103,9 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // differs compares the length and the digests of bytes with those that the Source
-// states. how describes the first difference; "" if there is none. proof reports
-// whether the Source states a length or digest that could be compared.
+// states. The result how describes the first difference, or is "" if there is none. The
+// result proof reports whether the Source states a length or digest that could be
+// compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

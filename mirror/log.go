@@ -31,12 +31,12 @@ type publisher struct {
 	Seen time.Time `json:"seen"` // the time at which the publication last registered
 }
 
-// Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. lastRead is the number of the last change that the publication has read.
-// From then on, commits of the mirror write the log, and the mirror keeps all later
-// changes. If the publication does not register again for some time, the mirror forgets
-// it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its
-// own file. Two publications must not have the same name.
+// Register registers a publication as a reader of the log of changes of the mirror in
+// the directory dir. The parameter lastRead is the number of the last change that the
+// publication has read. From then on, commits of the mirror write the log, and the
+// mirror keeps all later changes. If the publication does not register again for some
+// time, the mirror forgets it (Mirror.TrimLog). Register needs no lock, since each
+// publication replaces only its own file. Two publications must not have the same name.
 func Register(ctx context.Context, dir, name string, lastRead int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
@@ -157,9 +157,10 @@ func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, err
 }
 
 // EachLogged calls take for the changes in the log with after < number <= through, in
-// order. take gets the number and the time of the change, and the state of the changed
-// resource in each of the given sets, in their order. Member is false in the state for
-// a set that does not have the resource. The next call overwrites the slice of states.
+// order. The function take gets the number and the time of the change, and the state of
+// the changed resource in each of the given sets, in their order. Member is false in
+// the state for a set that does not have the resource. The next call overwrites the
+// slice of states.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {

@@ -78,8 +78,8 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is like splitURI for a URI that begins with the text of the origin o, but
-// faster. ok is false for other URIs, and for a host with brackets or escapes, which
+// split is like splitURI, but faster, for a URI that begins with the text of the origin
+// o. It returns ok=false for other URIs, and for a host with brackets or escapes, which
 // the origin does not have.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)

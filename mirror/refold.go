@@ -146,8 +146,8 @@ const (
 
 // replacePath finds another path for a resource, and moves its bytes there if they are
 // at the old path. The file system refuses the old path, or treats it as the path of a
-// directory or of another resource, the holder. Both resources become due if their
-// bytes are lost.
+// directory or of another resource, the holder. If the bytes of the resource or of the
+// holder are lost, that resource becomes due (to be fetched again).
 func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {

@@ -142,7 +142,7 @@ type reverter struct {
 	batch *batch
 	steps []Reversal // the steps that are in the batch
 	bytes int64
-	stale map[catalog.SetID]destination.Cursor // the cursors of sets for which recompare was called already
+	stale map[catalog.SetID]destination.Cursor // the cursors of the sets for which recompare has been called
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -423,7 +423,7 @@ func (m *Mirror) isKept(ctx context.Context, uri string) (bool, error) {
 	return row.Member, err
 }
 
-// release ends the membership of a resource in KeptSet. It makes the resource due in
+// release ends the membership of a resource in KeptSet. It marks the resource as due in
 // the sets of the Source, since the stored bytes may not be the last ones that the
 // Source stated. It omits sets for which the batch already has a step for the resource.
 func (r *reverter) release(ctx context.Context, uri string) error {

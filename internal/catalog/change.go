@@ -86,9 +86,10 @@ func (c *db) record(ctx context.Context, set SetID, changes []Change, logged boo
 	return nil
 }
 
-// Moment returns the earliest Datetime that the next change can get: later than all
-// recorded changes, and not before a reserved moment or the time of the clock. Once the
-// caller has reserved this moment, every further change gets the same or a later one.
+// Moment returns the earliest Datetime that the next change can get. It is later than
+// all recorded changes, and not before the time of the clock or a time that was passed
+// to Reserve. If the caller passes the result to Reserve, every further change gets
+// this Datetime or a later one.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	return c.nextMoment(c.reading(ctx, "read the change log of the catalog"))
 }
@@ -243,7 +244,8 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create records a new member. id is 0 if the catalog does not have the resource yet.
+// create records a new member. The parameter id is 0 if the catalog does not have the
+// resource yet.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {

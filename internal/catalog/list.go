@@ -18,8 +18,8 @@ const prefetch = pageSize / 4
 // listing yields the rows of a query, which it reads page by page. The query sorts by
 // one column, whose value is the cursor. Its parameters are $1 for the cursor after
 // which a page begins (start for the first page), $2 for the page size, and args from
-// $3 on. dest returns the destinations for the columns of a row, and which of them
-// receives the cursor. A row that is added or removed during the listing may be
+// $3 on. The function dest returns the destinations for the columns of a row, and which
+// of them receives the cursor. A row that is added or removed during the listing may be
 // missing; every other row is yielded once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {

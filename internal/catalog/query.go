@@ -65,7 +65,7 @@ func exists(a querier, fromClause string, args ...any) (found bool, err error) {
 }
 
 // queryAll appends all rows of a query to values, so it is only for queries with few
-// rows. dest returns the destinations for the columns of a row.
+// rows. The function dest returns the destinations for the columns of a row.
 func queryAll[T any](a querier, values []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
 	if err := scanRows(a, dest(&v), func() { values = append(values, v) }, query, args...); err != nil {

@@ -120,7 +120,7 @@ func (s *settling) keepState(m *Membership, why resourcesync.Change) {
 }
 
 // versions yields the ended states that satisfy an SQL condition, in the order of their
-// IDs. overtaken is an SQL expression for the field Overtaken.
+// IDs. The parameter overtaken is an SQL expression for the field Overtaken.
 func (c *db) versions(ctx context.Context, overtaken, condition string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+condition+" ORDER BY v.id LIMIT $2", 0, args...)
 }

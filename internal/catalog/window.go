@@ -43,13 +43,11 @@ type Loss struct {
 type extent struct{ id, at, run, members int64 }
 
 // windowStart returns the extent (a record of the size of a set) at which the window
-// begins: the last extent that is at least as old as the window is long, or the first
-// extent if none is so old. There must be at least one extent.
-//
-// The order of the extents is more reliable than their times. If an extent has an
-// earlier time than a previous one, the clock was behind, and the time of the previous
-// one counts. A time in the future does not count, because the clock was ahead when it
-// was recorded.
+// begins: the last extent that is old enough for the length of the window, or the first
+// extent if none is. There must be at least one extent. The order of the extents is
+// more reliable than their times. If an extent has an earlier time than a previous one,
+// the clock was behind, and the time of the previous one counts. A time in the future
+// does not count, because the clock was ahead when it was recorded.
 func windowStart(extents []extent, now int64) extent {
 	at := make([]int64, len(extents)) // the earliest possible time of each extent, in microseconds
 	latest := int64(math.MinInt64)

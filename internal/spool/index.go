@@ -58,7 +58,7 @@ func (x *Index) hash(k string) keyHash {
 // Len returns the number of keys.
 func (x *Index) Len() int64 { return x.live }
 
-// Get returns the position that is stored for a key. ok is false if the Index does not
+// Get returns the position that is stored for a key, or ok=false if the Index does not
 // have the key.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {

@@ -227,8 +227,8 @@ func (x *index) forget(ctx context.Context, moment time.Time) error {
 }
 
 // Through returns the number that SetThrough stored last for a change log, or false if
-// there is none. log is the name of this log, and has to differ for each catalog and
-// set.
+// there is none. The parameter log is the name of this log. The log of each catalog and
+// set must have another name.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
