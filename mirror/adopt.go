@@ -27,7 +27,7 @@ type claims struct {
 // is writing it.
 type pledge struct {
 	b     *batch // the batch that will move or replace the file; nil if a transfer is writing the file
-	moves bool   // whether the batch will move the file, and not replace it
+	moves bool   // whether the batch will move the file; if not, it will replace the file
 }
 
 func (c *claims) newNumber() uint64 {

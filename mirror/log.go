@@ -84,7 +84,7 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes the changes from the log that all publications have read. It forgets
+// TrimLog removes from the log the changes that all publications have read. It forgets
 // a publication whose last call of Register is longer ago than maxAge. If that
 // publication registers again later, it has to compare all resources of the mirror.
 func (m *Mirror) TrimLog(ctx context.Context, maxAge time.Duration) error {
@@ -201,8 +201,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path in the trash of the bytes of an earlier state, relative to the
-// directory of the mirror; "" if these bytes do not exist any more.
+// Kept returns the path at which the bytes of an earlier state are in the trash,
+// relative to the directory of the mirror; "" if these bytes do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

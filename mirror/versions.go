@@ -62,7 +62,7 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 		typ = c.typ
 	}
 	// Earlier versions of this program recorded no Remainder, so the first recorded
-	// Remainder is no change.
+	// Remainder does not count as a change.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true

@@ -30,10 +30,10 @@ type LogPosition struct {
 }
 
 // Logged is an entry in the log of a mirror: the state of a resource in a set after a
-// commit. For each changed resource, a commit writes one Updated entry for each set that
-// contains the resource, or one Deleted entry if no set contains it any more. These
-// entries have the same Datetime and follow each other. A Deleted entry has only URI and
-// Path.
+// commit. For each changed resource, a commit writes one Updated entry for each set
+// that contains the resource, or one Deleted entry if no set contains it any more.
+// These entries have the same Datetime, and no other entries are between them. A
+// Deleted entry has only URI and Path.
 type Logged struct {
 	Change
 	Set SetID

@@ -223,7 +223,7 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return checkMagic(path)
 	case !errors.Is(err, fs.ErrNotExist) || !missingOK:
 		return err
-	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would apply the log of the lost database to the new one
+	case !errors.Is(noWAL, fs.ErrNotExist): // an error, since SQLite would apply the log of the lost database to a new one
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
@@ -380,7 +380,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas := []string{
 		"busy_timeout(10000)", // busy_timeout is set first, since the other settings may have to wait for a lock
 		"journal_mode(WAL)",
-		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
+		"synchronous(FULL)", // with NORMAL, acknowledged transactions could be lost in a power failure
 		"foreign_keys(ON)",
 		"mmap_size(0)",                 // with a memory-mapped file, an I/O error would raise a signal
 		"journal_size_limit(16777216)", // in bytes: the write-ahead log is cut to this size after a checkpoint

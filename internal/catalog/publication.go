@@ -44,7 +44,8 @@ func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, 
 	})
 }
 
-// Item describes a document of a set that later publications keep, such as a Change List.
+// Item describes a document that later publications of the set keep, such as a Change
+// List.
 type Item struct {
 	Kind   string
 	Number int64
@@ -143,8 +144,9 @@ func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys of the documents that were retired before the moment
-// (see Finished.Retired) and last written by an earlier publication than the given one.
+// ExpiredDocuments yields the keys of documents that were retired before the given
+// moment (see Finished.Retired). It omits documents that the given publication or a
+// later one has written.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), moment.UnixMicro(), publication)
 }

@@ -2,8 +2,8 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication uses URIs for files that differ from
-// those that this program would use.
+// Spells reports whether an adopted publication uses, for some files, other URIs than
+// this program would use.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }

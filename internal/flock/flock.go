@@ -142,8 +142,8 @@ func (l *Lock) locksFileAt(path string) (bool, error) {
 	return err == nil && os.SameFile(have, at), err
 }
 
-// Release releases the lock. It does not remove the lock file, since another process may
-// have opened the file and lock it next.
+// Release releases the lock. It does not remove the lock file, since another process
+// may have opened this file to lock it next.
 func (l *Lock) Release() error {
 	if l.shared {
 		return l.close()

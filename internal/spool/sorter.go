@@ -9,8 +9,8 @@ import (
 // sortBudget is the memory, in bytes, for the texts by which records are sorted.
 const sortBudget = 4 << 20
 
-// An order sorts the records of a log, each by a text. It stores these texts and the
-// positions of the records, not the records themselves.
+// An order sorts the records of a log by the texts that are added with them. It stores
+// the texts and the positions of the records, not the records themselves.
 type order struct {
 	keys *Keys
 	n    uint64
