@@ -196,9 +196,8 @@ func (m *Mirror) withoutFuture(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource. A new resource has none yet, so for it
-// naturalPath returns the path that it gets unless a file of the mirror is already
-// there.
+// naturalPath returns the path of a resource. For a new resource it returns the path
+// without a hash, which the resource gets unless a file of the mirror is already there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil

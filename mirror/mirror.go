@@ -73,7 +73,7 @@ type LockedError = flock.LockedError
 // WrongSourceError is returned by Bind if the mirror belongs to another Source.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
-	What            string // the URI that differs: "Source" or "origin"
+	What            string // which URI differs: "Source" or "origin"
 	Recorded, Given string // the URI that the mirror has recorded, and the one given to Bind
 }
 

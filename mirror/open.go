@@ -58,8 +58,8 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // the format of a mirror with the layout Flat, which older versions of this program refuse to open
-	namesFormat  = 3 // the format of a mirror with rules for file names, which older versions of this program refuse to open
+	flatFormat   = 2 // a mirror with the layout Flat; older versions of this program refuse to open this format
+	namesFormat  = 3 // a mirror with rules for file names; older versions of this program refuse to open this format
 	maxMarker    = 4096
 )
 

@@ -229,8 +229,8 @@ func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason
 	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
-// makeDue returns the memberships of the given resources that are not due yet, with the
-// given reason in the field Due.
+// makeDue returns the memberships of the given resources, except those that are due
+// already. It sets the field Due of each to the given reason.
 func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}

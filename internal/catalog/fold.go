@@ -92,7 +92,7 @@ type Sum [16]byte
 
 // SumOf returns the Sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // 256 bytes are enough for most texts, which then need no memory on the heap
+	var short [256]byte // on the stack; a longer text needs memory on the heap
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

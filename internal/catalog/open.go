@@ -421,7 +421,7 @@ func (c *db) transact(ctx context.Context, op string, write func(r *recorder)) e
 	r.close()
 	if err = r.err; err == nil {
 		err = tx.Commit()
-	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // ErrTxDone means that the transaction was rolled back because its context ended
+	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // ErrTxDone is ignored: the end of the context has already rolled back the transaction
 		err = errors.Join(err, undo)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ const lookupSize = 500
 // inside a transaction.
 type querier interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	onError(err error) error // returns the error for the caller of the operation; nil for nil
+	onError(err error) error // converts an error to the one that the caller of the store gets; nil remains nil
 }
 
 type reading struct {

@@ -187,9 +187,9 @@ func (c *db) present(ctx context.Context, condition string, args ...any) iter.Se
 		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields, for each member that a run added to a set and a later run
-// changed, the first state that has ended. It yields them in the order in which they
-// ended, with Overtaken set.
+// RunOvertaken yields states of members that a run added to a set and that a later run
+// changed. It yields only the first state of each member that has ended, in the order
+// in which these states ended, with Overtaken set.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)

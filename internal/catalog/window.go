@@ -82,7 +82,7 @@ func extents(a querier, set SetID) ([]extent, error) {
 }
 
 // recordExtent records the number of members of a set that has just been synchronized,
-// at most once in extentEvery. It deletes such records, and losses, from before the
+// at most once in extentEvery. It deletes the records and losses from before the
 // window.
 func (r *recorder) recordExtent(set SetID, at int64) {
 	all, _ := extents(r, set)
