@@ -27,7 +27,7 @@ type claims struct {
 // is writing it.
 type pledge struct {
 	b     *batch // the batch that will move or replace the file; nil if a transfer is writing the file
-	moves bool   // whether the batch will move the file, and not replace it
+	moves bool   // whether the batch will move the file; if not, it will replace the file
 }
 
 func (c *claims) newNumber() uint64 {
@@ -48,7 +48,8 @@ func (c *claims) reserveMove(path string, b *batch) bool {
 }
 
 // reservePlace reserves a path for a new file of the batch. It also succeeds if an
-// older batch will move the file away that is there, since older batches commit first.
+// older batch will move the present file away from the path, since older batches commit
+// first.
 func (c *claims) reservePlace(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,9 +183,9 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// mayBelong reports whether path is the path of the resource, or may become it. It
-// returns false if the Source gives no digest, since then nothing could prove the bytes
-// of a file there.
+// mayBelong reports whether the resource has the given path, or may get it. It returns
+// false if the Source gives no digest, since then nothing could prove the bytes of a
+// file there.
 func (m *Mirror) mayBelong(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -225,8 +226,9 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 }
 
 // reusablePath returns the path of a resource if the file that occupies it may have the
-// bytes of the resource, and otherwise the error err of checkVacant. If the Source
-// gives no digests, the caller still has to compare that file with the fetched bytes.
+// bytes of the resource. Otherwise it returns err, the error of checkVacant. If the
+// Source gives no digests, the caller still has to compare that file with the fetched
+// bytes.
 func (b *batch) reusablePath(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -289,7 +291,7 @@ func (m *Mirror) Taken() int64 { return m.taken.Load() }
 // copyStray copies a file that does not belong to the mirror into the flat layout. The
 // original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // Put does not verify the modification time, which may be the only proof
+	if err := b.m.checkProof(&w, w.Digests, path); err != nil { // checked here, because Put does not verify the modification time, which may be the only proof
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -308,8 +310,9 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// checkProof returns an error unless a digest, or else length and modification time,
-// prove that the file at path has the bytes that the Source states.
+// checkProof returns an error if nothing proves that the file at path has the bytes
+// that the Source states. The proof is a digest, or else the length and the
+// modification time.
 func (m *Mirror) checkProof(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
@@ -340,9 +343,9 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 }
 
 // placeAmongStrays finds a path for a new URI. A file that does not belong to the
-// mirror blocks the path at which it is, unless the batch adopts that file or the file
-// has the bytes of the resource. With Options.Adopt such a file never blocks a path,
-// since the commit moves the file to the trash.
+// mirror blocks its path, unless the batch adopts that file or the file has the bytes
+// of the resource. With Options.Adopt such a file never blocks a path, since the commit
+// moves the file to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.isStateDir, blocked: func(path string, dir bool) (bool, error) {

@@ -196,8 +196,8 @@ func (m *Mirror) withoutFuture(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource or, for a new resource, the path that it
-// gets unless a file of the mirror is already there.
+// naturalPath returns the path of a resource. For a new resource it returns the path
+// without a hash, which the resource gets unless a file of the mirror is already there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -225,7 +225,7 @@ func (b *batch) checkVacant(ctx context.Context, w *harvest.Resource, row *catal
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // the commit gives the resource a path outside of the state directory
+			return nil // no obstacle, since the commit gives the resource a path outside of the state directory
 		}
 		known, err := m.isNamed(ctx, at)
 		if err != nil || known {
@@ -257,7 +257,8 @@ func (e *occupiedError) Error() string {
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
 // justStored waits for a running commit. Then it reports whether the given URI has a
-// file at path or, if the URI has no path yet, whether another resource has one.
+// file at path. If the URI has no path yet, it reports whether another resource has
+// this path.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -300,8 +301,9 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf returns an error if the digests or the length n differ from what the Source
-// states. Then it also discards the object.
+// contentOf returns the content with the bytes of the object. If the digests or the
+// length n differ from what the Source states, it discards the object and returns an
+// error.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
@@ -326,8 +328,8 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a change of one membership, and the content c unless it is nil, to the
-// batch. The last change of a membership replaces earlier ones. If there are several
+// add adds to the batch a change of one membership and, unless it is nil, the content
+// c. The last change of a membership replaces earlier ones. If there are several
 // contents for one URI, add keeps the content with the latest time of change.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.checkContentPath(c); err != nil {
@@ -399,8 +401,8 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. The next run fetches what w states, unless the
-// catalog has a later statement of the Source.
+// Due implements destination.Batch. The next run fetches the resource as described in
+// w, unless the catalog has a later statement of the Source.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)
@@ -436,7 +438,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // LastMod and Remainder describe the stored bytes, which remain
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // the stored bytes remain, and these two fields describe them
 	}
 	return b.add(w.URI, nil, c)
 }

@@ -20,7 +20,7 @@ import (
 type trashClock struct {
 	Last  string            `json:"last"`            // the day on which the last run began
 	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "" if there is none yet
-	Doubt map[string]string `json:"doubt,omitempty"` // for each day that the clock may have shown wrongly, the day from which its age is counted; "" if that is not known yet
+	Doubt map[string]string `json:"doubt,omitempty"` // the days that the clock may have shown wrongly; for each of them, the day from which the age of its files is counted, or "" if that is not known yet
 }
 
 const clockSetting = "trash clock"
@@ -62,8 +62,8 @@ func (c *trashClock) doubt(day, start string) {
 	c.Doubt[day] = start
 }
 
-// accept trusts the clock although earlier runs had a later date. It counts the age of
-// all doubtful days from today.
+// accept trusts the clock even if earlier runs had a later date. The age of each day in
+// Doubt is counted from today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -84,8 +84,9 @@ func (c *trashClock) firstKept(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns the days to remove from the trash, because their age is counted from
-// a day before first. It also updates the doubtful days.
+// expired returns the days of the trash whose agingStart is before first, the earliest
+// day to keep. It also adds days with a possibly wrong date to Doubt, and removes
+// expired days from Doubt.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {

@@ -22,14 +22,14 @@ type step struct {
 	catalog.Intent
 	content  *content  // the bytes to store at Path; nil if the file there is moved to the trash or remains
 	segments []segment // the names in the path of a new URI; nil for other URIs
-	stray    bool      // whether the file at Path, which is moved to the trash, does not belong to the mirror
+	stray    bool      // whether the file at Path does not belong to the mirror; then it is moved to the trash
 }
 
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
-	listed  map[catalog.SetID]time.Time // the time of the newest list of each set that the batch does not change
+	listed  map[catalog.SetID]time.Time // for each set that the batch does not change, the time of its newest list
 	room    string                      // the directory in the trash for this commit; "" until a file has to be moved there
 }
 
@@ -69,7 +69,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.m.disk.forget()) // the commit may have created and removed directories that are cached
+		err = errors.Join(err, b.m.disk.forget()) // the cache is emptied, because the commit may have removed or replaced cached directories
 		b.m.unlockCommit()
 	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
@@ -91,8 +91,8 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// The error is ignored. Opening the mirror again removes a note that remains, since
-		// the file that it describes no longer exists.
+		// The error is ignored: opening the mirror again removes the notes that remain,
+		// since the files that they describe no longer exist.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -109,7 +109,8 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow returns ErrStale if the recorded cursor is later than the new one.
+// cursorRow returns the form in which the catalog stores the new cursor. It returns
+// ErrStale if the recorded cursor is later than the new one.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
@@ -180,9 +181,9 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	return w, b.m.chooseTrashPaths(ctx, w)
 }
 
-// noteListed adds to the map listed the time of the newest list of each set that has
-// the resource and that the batch does not change. These lists have confirmed the
-// recorded state of the resource.
+// noteListed handles the sets that have the resource and that the batch does not
+// change. It adds to the map listed the time of the newest list of each of these sets,
+// which has confirmed the recorded state of the resource.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
@@ -238,7 +239,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		alive = true
 		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
-			content = nil // another set has a later state of the resource than the new bytes
+			content = nil // the new bytes are not used, since another set has a later state of the resource
 		}
 	}
 	for _, c := range e.claims {
@@ -278,8 +279,8 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 }
 
 // chooseTrashPaths chooses a path in the trash for each file that is replaced or
-// deleted. If the path of a deleted resource has something else than a regular file,
-// that does not belong to the mirror and remains.
+// deleted. If there is no regular file at the path of a deleted resource, nothing is
+// moved, since what is there does not belong to the mirror.
 func (m *Mirror) chooseTrashPaths(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -316,7 +317,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.o.Adopt { // one after the other: in the flat layout write changes the catalog, too, and with Adopt the catalog records displaced files, which write has to move first
+	if b.m.flat != nil || b.m.o.Adopt { // write must end before Settle: in the flat layout both change the catalog, and with Adopt the catalog records files that write has to move first
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -331,7 +332,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // a batch without the method Sync syncs its files in Commit
+		return nil // without the method Sync, the files are synced when the batch commits
 	}
 	return b.m.addFull(s.Sync(ctx))
 }
@@ -390,9 +391,9 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// blockedWithoutBytes reports whether a path is blocked for a resource without bytes. A
-// file at the path does not block it: the bytes of the resource are fetched when that
-// file is gone.
+// blockedWithoutBytes reports whether a path is blocked for a resource whose bytes are
+// not stored. A file at the path does not block it: the bytes of the resource are
+// fetched when that file is gone.
 func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.isStateDir(path) }
 
 func (b *batch) write(ctx context.Context, w *work) error {

@@ -162,8 +162,8 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir also creates missing parents, with the mode dirMode. It makes all these
-// directories durable.
+// makeDir creates a directory with the given mode, and missing parents with the mode
+// dirMode. It makes all these directories durable.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -176,7 +176,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory in the meantime
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // no error, since another run may have created the directory in the meantime
 		return err
 	}
 	return syncDir(parent)
@@ -282,9 +282,10 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns the kind stateDir if the directory at name is a state directory, and
-// otherwise its parameters k and err. It ignores case and Unicode form for the mirror's
-// own state directory, since some file systems open that directory by such names, too.
+// orState returns the kind stateDir if the directory at name is a state directory.
+// Otherwise it returns the given k and err. It ignores case and Unicode form for the
+// mirror's own state directory, since some file systems open that directory by such
+// names, too.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:

@@ -52,7 +52,8 @@ func (l Layout) format() int {
 	return 0
 }
 
-// useLayout prepares the mirror for the layout in its marker.
+// useLayout prepares the mirror for the given layout from its marker. It returns
+// ErrLayout if Options.Layout is a different one.
 func (m *Mirror) useLayout(layout Layout) error {
 	if m.o.Layout != "" && m.o.Layout.markerText() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
@@ -77,8 +78,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// checkContentPath returns an error if something that does not belong to the mirror is
-// at the path for the bytes of c in the flat layout.
+// checkContentPath returns an error if the path for the bytes of c in the flat layout
+// is occupied by something that does not belong to the mirror.
 func (m *Mirror) checkContentPath(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -237,8 +238,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes the files whose bytes have no name in the catalog. Its caller must hold
-// the lock commit, unless nothing else writes to the mirror.
+// tidy removes the files whose bytes have no name in the catalog. Its caller must have
+// called lockCommit, unless nothing else writes to the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -277,7 +278,7 @@ type flatBatch struct {
 
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // the file with new bytes; nil if the object has the bytes of a name
+	file  blob.Object // the file with new bytes; nil if the object has existing bytes
 	taken string      // the name that Take got, if the object has existing bytes
 
 	mu     sync.Mutex // guards the rest
@@ -335,7 +336,7 @@ func (o *flatObject) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n, err := o.file.Write(p)
-	_, _ = o.h.Write(p[:n]) // writing to a hash never fails
+	_, _ = o.h.Write(p[:n]) // the error is ignored: writing to a hash never fails
 	return n, err
 }
 
@@ -490,7 +491,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // the bytes lose this name, which may have been their last one
+			n.came[sum] = true // this name may have been the last one of these bytes
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})

@@ -20,8 +20,8 @@ func (f *flat) hasUnnamed(ctx context.Context, sum resourcesync.Digest) (bool, e
 	return !named && err == nil, err
 }
 
-// dropName removes a name from the catalog. Its bytes remain even if they have no other
-// name.
+// dropName removes a name from the catalog. The bytes of the name remain even if they
+// have no other name.
 func (b *flatBatch) dropName(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true

@@ -76,8 +76,8 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// checkFiles marks resources as due whose file is missing or changed. It returns the
-// number of resources that it has marked.
+// checkFiles marks resources as due if their files are missing or changed. It returns
+// the number of resources that it has marked.
 func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []catalog.Resource
 	reads := glanceReads
@@ -108,10 +108,9 @@ func (m *Mirror) checkFiles(ctx context.Context, rows []catalog.Resource) (int64
 }
 
 // isUnchanged reports whether the file of a resource is unchanged. It reads the file if
-// the modification time has changed. It also reads a small file with an unchanged
-// modification time, unless *reads, the number of such files that may still be read, is
-// 0. It returns true for a file that cannot be read, since only an audit reports read
-// errors.
+// the modification time has changed. Otherwise it reads the file only if it is small
+// and if *reads, the number of such files that may still be read, is not 0. It returns
+// true for a file that cannot be read, since only an audit reports read errors.
 func (m *Mirror) isUnchanged(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

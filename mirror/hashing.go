@@ -10,8 +10,8 @@ import (
 )
 
 // hashing returns a writer that copies to o, and a function that returns the digests of
-// the copied bytes. The writer does not hash the bytes if they come from a reader r
-// that already hashes them.
+// the copied bytes. If the bytes come from a reader r that hashes them already, the
+// writer does not hash them again.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {

@@ -16,7 +16,7 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // creating a mirror in this directory will return the same error
+		return mark, false, nil // no error here, since creating a mirror in this directory will return the same error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -32,14 +32,14 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // only the layout Flat has names for bytes in the catalog
+		mark.Layout = Flat // the catalog has names for bytes, which only the layout Flat uses
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check reads the whole catalog if Options.Adopt allows to replace a damaged catalog,
+// check reads the whole catalog if Options.Adopt allows replacing a damaged catalog,
 // since opening a catalog does not find all damage.
 func (m *Mirror) check(ctx context.Context) error {
 	if !m.o.Adopt {
@@ -48,10 +48,10 @@ func (m *Mirror) check(ctx context.Context) error {
 	return m.cat.Check(ctx)
 }
 
-// mayReplaceCatalog reports whether the mirror gets a new catalog after opening its
-// catalog has failed with err. With Options.Adopt it gets one if the catalog is lost or
-// damaged, or if the catalog in .instep belongs to another mirror; the files are then
-// compared with the Source. Without Adopt it gets one only if the creation of the
+// mayReplaceCatalog reports whether Open may create a new catalog for a mirror whose
+// catalog cannot be opened because of err. With Options.Adopt it may if the catalog is
+// lost or damaged, or if the catalog in .instep belongs to another mirror; the files
+// are then compared with the Source. Without Adopt it may only if the creation of the
 // mirror was interrupted, so that nothing can be lost.
 func (m *Mirror) mayReplaceCatalog(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)

@@ -23,7 +23,8 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf without the field Wanted, whose stored form may be damaged.
+// heldState is like heldOf, but does not set the field Wanted, whose stored form may be
+// damaged.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -54,9 +55,9 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// statedOf is like wantedOf, but omits the length, the digests and the type for a
-// resource in KeptSet: those of the kept bytes may not be the last ones that the Source
-// stated.
+// statedOf is like wantedOf, except for a resource in KeptSet: for that it omits the
+// length, the digests and the type, since the kept bytes may not be the last ones that
+// the Source stated.
 func (m *Mirror) statedOf(ctx context.Context, r *catalog.Resource) (string, error) {
 	kept, err := m.isKept(ctx, r.URI)
 	if err != nil {
@@ -102,8 +103,9 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // differs compares the length and the digests of bytes with those that the Source
-// states. how describes the first difference; "" if there is none. proof reports
-// whether the Source states a length or digest that could be compared.
+// states. The result how describes the first difference, or is "" if there is none. The
+// result proof reports whether the Source states a length or digest that could be
+// compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

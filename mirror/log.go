@@ -23,7 +23,7 @@ const publishersKey = ours + "/publishers"
 const (
 	maxPublisher  = 4096           // largest size of a publication's file, in bytes
 	maxPublishers = 1000           // the largest number of publications whose files are read
-	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it even if the publication has read no further
+	touchEvery    = 24 * time.Hour // the age of a file at which Register writes it again even if nothing else has changed
 )
 
 type publisher struct {
@@ -31,12 +31,12 @@ type publisher struct {
 	Seen time.Time `json:"seen"` // the time at which the publication last registered
 }
 
-// Register registers a publication as a reader of the log of changes of the mirror in the
-// directory dir. lastRead is the number of the last change that the publication has read.
-// From then on, commits of the mirror write the log, and the mirror keeps all later
-// changes. If the publication does not register again for some time, the mirror forgets
-// it (Mirror.TrimLog). Register needs no lock, since each publication replaces only its
-// own file. Two publications must not have the same name.
+// Register registers a publication as a reader of the log of changes of the mirror in
+// the directory dir. The parameter lastRead is the number of the last change that the
+// publication has read. From then on, commits of the mirror write the log, and the
+// mirror keeps all later changes. If the publication does not register again for some
+// time, the mirror forgets it (Mirror.TrimLog). Register needs no lock, since each
+// publication replaces only its own file. Two publications must not have the same name.
 func Register(ctx context.Context, dir, name string, lastRead int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
@@ -84,7 +84,7 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes the changes from the log that all publications have read. It forgets
+// TrimLog removes from the log the changes that all publications have read. It forgets
 // a publication whose last call of Register is longer ago than maxAge. If that
 // publication registers again later, it has to compare all resources of the mirror.
 func (m *Mirror) TrimLog(ctx context.Context, maxAge time.Duration) error {
@@ -104,7 +104,7 @@ func (m *Mirror) TrimLog(ctx context.Context, maxAge time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // forgetPublishers has removed the last file, and the directory with it
+	if err == nil && !is { // nobody reads the log any more: forgetPublishers has removed the last publication
 		err = m.own.CutLog(ctx)
 	}
 	return err
@@ -157,9 +157,10 @@ func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, err
 }
 
 // EachLogged calls take for the changes in the log with after < number <= through, in
-// order. take gets the number and the time of the change, and the state of the changed
-// resource in each of the given sets, in their order. Member is false in the state for
-// a set that does not have the resource. The next call overwrites the slice of states.
+// order. The function take gets the number and the time of the change, and the state of
+// the changed resource in each of the given sets, in their order. Member is false in
+// the state for a set that does not have the resource. The next call overwrites the
+// slice of states.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
@@ -200,8 +201,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path in the trash of the bytes of an earlier state, relative to the
-// directory of the mirror; "" if these bytes do not exist any more.
+// Kept returns the path at which the bytes of an earlier state are in the trash,
+// relative to the directory of the mirror; "" if these bytes do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

@@ -73,7 +73,7 @@ type LockedError = flock.LockedError
 // WrongSourceError is returned by Bind if the mirror belongs to another Source.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
-	What            string // the URI that differs: "Source" or "origin"
+	What            string // which URI differs: "Source" or "origin"
 	Recorded, Given string // the URI that the mirror has recorded, and the one given to Bind
 }
 
@@ -393,7 +393,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // the losses of a set are counted from its first complete run on
+	if !ok { // no run is complete yet, and losses are counted only after the first complete run
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}

@@ -58,8 +58,8 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // the format of a mirror with the layout Flat, which older versions of this program refuse to open
-	namesFormat  = 3 // the format of a mirror with rules for file names, which older versions of this program refuse to open
+	flatFormat   = 2 // a mirror with the layout Flat; older versions of this program refuse to open this format
+	namesFormat  = 3 // a mirror with rules for file names; older versions of this program refuse to open this format
 	maxMarker    = 4096
 )
 
@@ -311,7 +311,7 @@ func (m *Mirror) checkUnused(ctx context.Context) (err error) {
 // may be created here.
 func (m *Mirror) makeDirs(ctx context.Context) error {
 	if err := m.checkCreate(ctx); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // a marker shows that another run has just created the mirror
+		if _, made, _ := m.readMarker(ctx); !made { // if there is a marker now, another run has just created the mirror
 			return err
 		}
 	}
@@ -341,7 +341,7 @@ func (m *Mirror) lock() error {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if m.o.Create && m.o.Adopt { // the lock file, and perhaps a new catalog, will be in this directory
+		if m.o.Create && m.o.Adopt { // the directory has to exist for the lock file, and perhaps for a new catalog
 			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
@@ -400,7 +400,7 @@ func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // in the layout Tree, adaptNames writes the marker when it has determined the rules for file names
+	if mark.lost && mark.Layout == Flat { // in the layout Tree, adaptNames writes the marker later, together with the rules for file names
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}

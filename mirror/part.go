@@ -27,7 +27,7 @@ import (
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
-	maxNote    = 1 << 20 // largest size of a part's note, in bytes
+	maxNote    = 1 << 20 // largest size, in bytes, of a note (the file with the last checkpoint of a part)
 	partAge    = 7 * 24 * time.Hour
 )
 
@@ -122,7 +122,7 @@ func (m *Mirror) makePartsDir() error {
 	return nil
 }
 
-// readNote returns the zero note if the note of a part is missing or damaged.
+// readNote returns the note of a part, or the zero note if it is missing or damaged.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -297,8 +297,8 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return nil
 }
 
-// keepsPart reports whether a file of a part, which has its bytes or its note, is
-// needed to continue a transfer.
+// keepsPart reports whether a file is needed to continue a transfer. The file has
+// either the received bytes of a part or its note.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)

@@ -78,8 +78,8 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is like splitURI for a URI that begins with the text of the origin o, but
-// faster. ok is false for other URIs, and for a host with brackets or escapes, which
+// split is like splitURI, but faster, for a URI that begins with the text of the origin
+// o. It returns ok=false for other URIs, and for a host with brackets or escapes, which
 // the origin does not have.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
@@ -111,8 +111,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the name of the top-level directory for resources of this origin in
-// a mirror of a Source with another origin.
+// directory returns the name of the top-level directory for resources of this origin,
+// if the Source of the mirror has another origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -124,7 +124,7 @@ func (o origin) directory(n *fileNames) string {
 type segment struct {
 	base  string // the name without a hash, escaped
 	text  string // the text from which the hash in the name is computed
-	level int    // the lowest level at which the name may be used (see segment.name)
+	level int    // the lowest allowed level (length of the hash): see segment.name
 	most  int    // the largest length of the name with a hash, in bytes
 	end   int    // the length of the extension, which comes after the hash, in bytes
 }
@@ -159,9 +159,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the names of the path for a URI in a mirror of a Source with the
-// origin home. If the URI has another origin, its path begins with the name of a
-// directory for that origin.
+// segments returns the names of the path for a URI in a mirror. The Source of the
+// mirror has the origin home. If the URI has another origin, the path begins with the
+// name of a directory for that origin.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -263,7 +263,7 @@ var (
 )
 
 // isReserved reports whether a name is that of a Windows device or of a catalog. A
-// directory with a file of the latter name would look like a state directory.
+// directory with a file that is named like a catalog would look like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
@@ -310,7 +310,8 @@ func escapeSegment(s, lead, extra string) string {
 	})
 }
 
-// isPlain reports whether a name needs no escapes, unless the name is reserved.
+// isPlain reports whether a name needs no escapes. It does not check for reserved
+// names.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -323,8 +324,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape writes each byte of some runes as %XX: of the runes at the given offsets, and
-// of the runes for which unsafe returns true. It calls unsafe once for each rune, from
+// escape escapes the runes at the given offsets, and the runes for which unsafe returns
+// true: it writes each of their bytes as %XX. It calls unsafe once for each rune, from
 // first to last.
 func escape(s string, offsets []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"

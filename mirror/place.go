@@ -15,7 +15,7 @@ func unhashedPath(segments []segment) string {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // 128 bytes are enough for most paths
+	b.Grow(128) // enough for most paths, in bytes
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -53,10 +53,10 @@ type placer struct {
 	place   catalog.Place
 }
 
-// put chooses a path for a URI. It uses an existing directory even if its name is
-// spelled differently, but is the same for the file system. If another file or
-// directory has a name already, put adds a hash to the name, and lengthens the hash
-// until the name is free.
+// put chooses a path for a URI. It uses an existing directory whose name the file
+// system treats as equal, even if the spelling differs. If another file or directory
+// has a name already, put adds a hash to the name, and lengthens the hash until the
+// name is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""

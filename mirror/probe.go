@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // if probeNames has not created the directory, it may be in use
+		if made == nil { // only if probeNames has created this directory, since otherwise another process may use it
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()

@@ -32,7 +32,7 @@ func (m *Mirror) adaptNames(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // the marker has the rules of this file system
+		return nil // nothing to do: the marker has the rules of this file system already
 	}
 	found, err := m.o.probe(m.disk.root)
 	if err != nil {
@@ -107,8 +107,9 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// markMissing makes resources due whose files were not copied with the mirror. For
-// example, a directory cannot be copied if a file has the same name.
+// markMissing marks resources as due (to be fetched again) if their files were not
+// copied with the mirror. For example, a directory cannot be copied if a file has the
+// same name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
@@ -145,8 +146,8 @@ const (
 
 // replacePath finds another path for a resource, and moves its bytes there if they are
 // at the old path. The file system refuses the old path, or treats it as the path of a
-// directory or of another resource, the holder. Both resources become due if their
-// bytes are lost.
+// directory or of another resource, the holder. If the bytes of the resource or of the
+// holder are lost, that resource becomes due (to be fetched again).
 func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -157,7 +158,7 @@ func (m *Mirror) replacePath(ctx context.Context, lost, holder *catalog.Resource
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // a file in place of a parent does not block the path, since it may be the file of another resource
+			return false, err // something at a parent of the path is no obstacle, since it may be the file of another resource
 		}
 		if k == file && !dir { // an interrupted run may have moved the file to this path already
 			here, err = m.holds(ctx, path, lost.Length, sum)

@@ -37,7 +37,7 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // the index in sets of each element of ids
+		var places []int // for each element of ids, the index of the set in sets
 		for i, set := range sets {
 			id, err := m.setID(ctx, set)
 			if err != nil {

@@ -58,8 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting stores value as JSON. It writes nothing if this JSON is equal to stored,
-// which readSetting has returned.
+// keepSetting stores value as JSON, unless this JSON is equal to stored, the text that
+// readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {
@@ -83,8 +83,8 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	return day, err == nil, err
 }
 
-// memoryPrefix begins the name of each setting that a Destination stores. No other name
-// begins with it.
+// memoryPrefix is the beginning of the names of settings that a Destination stores. No
+// other setting has a name that begins with it.
 const memoryPrefix = "memory:"
 
 // maxMemory is the largest size of a value that a Destination stores, in bytes.

@@ -19,9 +19,9 @@ import (
 // file. It has up to three words: the time at which the bytes were stored, in
 // microseconds since 1970; the algorithm of the strongest digest that the Source gave,
 // if any; and @ with the modification time that the mirror has set, if any, in seconds
-// since 1970. A file counts as changed if its modification time is not the one that the
-// mirror has set or, if the mirror has set none, is after the time at which the bytes
-// were stored.
+// since 1970. A file counts as changed if it does not have the modification time that
+// the mirror has set. If the mirror has set none, a file counts as changed if it was
+// modified after the bytes were stored.
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm

@@ -57,9 +57,9 @@ func (m *Mirror) findState() error {
 	return err
 }
 
-// leaveStateDir moves files of resources to the trash that an earlier version has
-// stored in the state directory. It ends the memberships of these resources, so that
-// the next run stores the resources at other paths.
+// leaveStateDir moves files of resources to the trash if an earlier version has stored
+// them in the state directory. It ends the memberships of these resources, so that the
+// next run stores the resources at other paths.
 func (m *Mirror) leaveStateDir(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil

@@ -50,7 +50,8 @@ type intents interface {
 	// Intend calls the function place for each intent that has no path yet.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
-	// Settle removes all intents. It calls ready before it commits the outcome.
+	// Settle records an outcome and removes all intents, in one transaction. It calls
+	// ready before it commits this transaction.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
 	// Names looks up which paths are in use. The function of FoldBy returns the same text
 	// for paths that are the same file. Refold replaces this function, and finds another

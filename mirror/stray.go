@@ -25,7 +25,7 @@ var _ destination.Adopter = (*Mirror)(nil)
 // has its bytes. Such a file can exist if the catalog is older than the files, for
 // example because the catalog was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
-	if m.disk == nil { // the mirror's directory does not exist
+	if m.disk == nil { // the mirror's directory does not exist, so it has no files
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
@@ -35,7 +35,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // the error is reported when the resource is fetched
+			return "", false, nil // no error here, since fetching the resource will report the same error
 		}
 		if err != nil {
 			return "", false, err
@@ -98,7 +98,7 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource)
 }
 
 // isStray reports whether the file at path may have the wanted bytes and is not the
-// file of another resource. The resource itself has the path own.
+// file of another resource. The parameter own is the path of the resource itself.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -176,8 +176,8 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 	}
 }
 
-// ownSegments returns the names of the path for a URI by the rules n. Before the first
-// call of Bind it assumes that the Source has the origin of the URI.
+// ownSegments returns the names of the path for a URI according to the rules n. If Bind
+// was not called yet, it assumes that the Source has the origin of the URI.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {

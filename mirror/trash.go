@@ -16,7 +16,7 @@ import (
 // given time and a number.
 func (m *Mirror) newTrashDir(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // a random text needs no search for a free number, which would be slow in the flat layout
+	if m.flat != nil { // a random name, since the search for a free number would be slow in the flat layout
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -43,7 +43,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // the bytes that undoing needs may be in the trash
+	if err := m.undoLeftovers(ctx); err != nil { // undoing comes first, since it may need bytes from the trash
 		return err
 	}
 	clock, stored, err := m.trashClock(ctx)
@@ -89,8 +89,8 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays ignores directories that are not named by a day, since they do not belong
-// to the mirror.
+// trashDays returns the days for which the trash has a directory. It ignores
+// directories with other names, since they do not belong to the mirror.
 func (d *disk) trashDays() (days []string, err error) {
 	entries, err := fs.ReadDir(d.root.FS(), trashKey)
 	for _, e := range entries {

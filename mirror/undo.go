@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes an interrupted commit of this run. Its caller must hold the lock
-// commit.
+// undoLeftovers undoes an interrupted commit of this run. Its caller must have called
+// lockCommit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -30,7 +30,7 @@ func (m *Mirror) undo(ctx context.Context) error {
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // undoing creates and removes directories, which may be cached
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // the cache is emptied, because undoing may remove or replace cached directories
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -159,8 +159,9 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves new bytes back to the path from which an existing file was taken. It
-// returns false if the bytes are missing, or if something else is at that path now.
+// giveBack undoes the move of an existing file to the path of a resource. It returns
+// false if the bytes are not at the new path any more, or if something else is at the
+// old path now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
@@ -228,8 +229,8 @@ func (m *Mirror) recordLost(ctx context.Context, lost []catalog.Resource, reason
 	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
-// makeDue returns the memberships of the given resources that are not due yet, with the
-// given reason in the field Due.
+// makeDue returns the memberships of the given resources, except those that are due
+// already. It sets the field Due of each to the given reason.
 func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}

@@ -40,7 +40,7 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// farFuture is a time of change that is later than any that a Source can state.
+// farFuture is a time that is later than every time of change that a Source can state.
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // DeletedSince yields steps for Revert that restore resources. These resources were
@@ -49,7 +49,7 @@ func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Re
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // removing a resource from KeptSet is no deletion by the Source
+			if v.SetURI == KeptSet { // not a deletion by the Source, since KeptSet belongs to the mirror
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -142,7 +142,7 @@ type reverter struct {
 	batch *batch
 	steps []Reversal // the steps that are in the batch
 	bytes int64
-	stale map[catalog.SetID]destination.Cursor // the cursors of sets for which recompare was called already
+	stale map[catalog.SetID]destination.Cursor // the cursors of the sets for which recompare has been called
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -179,13 +179,13 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
-	r.batch.Consent() // the user consents to deletions by calling Revert
+	r.batch.Consent() // the deletions are approved, because the user has called Revert
 	return nil
 }
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // if Discard fails, files remain until Open removes them
+		_ = r.batch.Discard() // the error is ignored: Open removes the files that remain
 	}
 }
 
@@ -211,7 +211,8 @@ func (r *reverter) commit(ctx context.Context) error {
 	return nil
 }
 
-// addToBatch returns the number of bytes that the step restores.
+// addToBatch adds a step to the batch. It returns the number of bytes that the step
+// restores.
 func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove && step.SetURI == KeptSet {
 		return 0, r.release(ctx, step.URI)
@@ -243,7 +244,7 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // after the first call of add the batch has the content
+		c = nil // the content is in the batch after the first call of add
 	}
 	if replaces && !r.o.Keep {
 		err = r.makeOthersDue(ctx, step, &row)
@@ -251,9 +252,9 @@ func (r *reverter) addToBatch(ctx context.Context, step *Reversal) (int64, error
 	return step.Length.Int64(), err
 }
 
-// makeOthersDue makes the resource of a step due in its other sets, whose bytes the
-// step replaces, too. It omits sets for which the batch already has a step for the
-// resource.
+// makeOthersDue marks the resource of a step as due in its other sets, because the step
+// replaces the bytes for these sets, too. It omits sets for which the batch already has
+// a step for the resource.
 func (r *reverter) makeOthersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.setID(ctx, KeptSet)
 	if err != nil {
@@ -285,7 +286,7 @@ func (b *batch) hasClaim(uri string, set catalog.SetID) bool {
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: farFuture}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // files in the trash keep the modification time that the Source stated
+		w.Modified = info.ModTime // a file in the trash still has the modification time that the Source stated
 	}
 	if err := r.batch.checkVacant(ctx, &w, row); err != nil {
 		return nil, err
@@ -299,7 +300,7 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // no digest of the Source proves these bytes
+		c.proof = "" // no digest that the Source gave has verified these bytes
 	}
 	return c, nil
 }
@@ -308,12 +309,12 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 // fetches the newer state from the Source.
 const restoredReason = "an earlier state of the resource was restored"
 
-// membershipChanges returns the changes of memberships that restore a state. replaces
-// says whether the step replaces the bytes of the resource.
+// membershipChanges returns the changes of memberships that restore a state. The
+// parameter replaces says whether the step replaces the bytes of the resource.
 func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // the time of change in the catalog must not become earlier
+		state.Changed = row.Changed // kept, since the time of change in the catalog must not become earlier
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
@@ -327,7 +328,7 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		return claims, nil
 	}
 	switch {
-	case step.SetURI == KeptSet: // no Source states anything about KeptSet
+	case step.SetURI == KeptSet: // nothing to compare, since no Source states anything about KeptSet
 	case !row.Member:
 		cur, err := r.recompare(ctx, state.Set)
 		if err != nil {
@@ -341,7 +342,7 @@ func (r *reverter) membershipChanges(ctx context.Context, step *Reversal, row *c
 		// counts as Unnamed: if two lists of the same moment contradict each other, the
 		// list without the resource is believed.
 		last, listed := told[step.URI], cur.Listed
-		if !cur.Sure.IsZero() { // Listed is a time in the future, so Sure replaces it
+		if !cur.Sure.IsZero() { // Sure is only set if Listed is in the future, and then replaces Listed
 			listed = cur.Sure
 		}
 		state.Unnamed = !last.Gone || !last.Told || !last.Moment.After(listed)
@@ -422,7 +423,7 @@ func (m *Mirror) isKept(ctx context.Context, uri string) (bool, error) {
 	return row.Member, err
 }
 
-// release ends the membership of a resource in KeptSet. It makes the resource due in
+// release ends the membership of a resource in KeptSet. It marks the resource as due in
 // the sets of the Source, since the stored bytes may not be the last ones that the
 // Source stated. It omits sets for which the batch already has a step for the resource.
 func (r *reverter) release(ctx context.Context, uri string) error {

@@ -31,8 +31,8 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run with the counts of a batch. Its caller must hold the
-// lock commit.
+// thisRun returns the current run with the counts of a batch. Its caller must have
+// called lockCommit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.o.Now())
@@ -41,8 +41,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count counts a change of a membership: as created if the resource is a new member, and
-// as updated if the resource gets new bytes or only new metadata.
+// count counts a change of a membership. The change is a creation if the resource is a
+// new member, and an update if the resource gets new bytes or only new metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {
@@ -62,7 +62,7 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 		typ = c.typ
 	}
 	// Earlier versions of this program recorded no Remainder, so the first recorded
-	// Remainder is no change.
+	// Remainder does not count as a change.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true

@@ -75,7 +75,7 @@ func (a *Adoption) startChange(set SetID, moment time.Time) {
 	a.Reserve(moment)
 }
 
-// Reserve makes every change that is recorded after the adoption later than t.
+// Reserve makes sure that every change after the adoption has a Datetime later than t.
 func (a *Adoption) Reserve(t time.Time) { a.latest = max(a.latest, t.UnixMicro()) }
 
 // Publish records the publication with the given id as the last one of a set, with its

@@ -12,8 +12,8 @@ import (
 // parameter, which takes quadratic time.
 const bulkRows = 50
 
-// execRows executes a statement for every bulkRows rows. Each statement consists of
-// head, the word VALUES with the rows, and tail.
+// execRows executes statements that handle at most bulkRows rows each. Each statement
+// consists of the given head, the word VALUES with the rows, and the given tail.
 func (r *recorder) execRows(head, row, tail string, args []any) (affected int64) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {

@@ -20,8 +20,8 @@ var ErrState = errors.New("the change contradicts the recorded state")
 // replaced.
 const dueChanged = "changed in another set"
 
-// floorSetting names the setting with the latest reserved moment, in microseconds since
-// 1970. Later changes get this Datetime or a later one.
+// floorSetting names the setting with the latest time that was passed to Reserve, in
+// microseconds since 1970. Later changes get this Datetime or a later one.
 const floorSetting = "floor"
 
 // MaxChanges is the largest number of changes in one call of Record. All of them have
@@ -56,7 +56,7 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 		if r.exists("publication WHERE set_id = $1 AND state <> $2", set, begun) {
 			r.stop(fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set))
 		}
-		r.storeNumber(floorSetting, r.moment+1) // changes after this transaction get a later Datetime
+		r.storeNumber(floorSetting, r.moment+1) // so changes after this transaction get a later Datetime
 	})
 }
 
@@ -86,9 +86,10 @@ func (c *db) record(ctx context.Context, set SetID, changes []Change, logged boo
 	return nil
 }
 
-// Moment returns the earliest Datetime that the next change can get: later than all
-// recorded changes, and not before a reserved moment or the time of the clock. Once the
-// caller has reserved this moment, every further change gets the same or a later one.
+// Moment returns the earliest Datetime that the next change can get. It is later than
+// all recorded changes, and not before the time of the clock or a time that was passed
+// to Reserve. If the caller passes the result to Reserve, every further change gets
+// this Datetime or a later one.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	return c.nextMoment(c.reading(ctx, "read the change log of the catalog"))
 }
@@ -151,7 +152,7 @@ func (r *recorder) onError(err error) error {
 
 func (r *recorder) close() {
 	for _, s := range r.prepared {
-		_ = s.Close() // the end of the transaction closes the statement in any case
+		_ = s.Close() // the error is ignored: the end of the transaction closes the statement in any case
 	}
 }
 
@@ -243,7 +244,8 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create records a new member. id is 0 if the catalog does not have the resource yet.
+// create records a new member. The parameter id is 0 if the catalog does not have the
+// resource yet.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {
@@ -258,7 +260,7 @@ func (r *recorder) create(id int64, ch *Change) {
 	r.members++
 	r.bytes += ch.Length.Int64()
 	if known {
-		r.rewrite(id, ch) // another set has the resource, perhaps with other bytes
+		r.rewrite(id, ch) // another set has the resource already, perhaps with other bytes, so its row is overwritten
 	}
 }
 
@@ -416,8 +418,8 @@ func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
 	return times, err
 }
 
-// changeColumns are the columns of the change log for Change.columns. Some are empty
-// except in the catalog of a mirror.
+// changeColumns are the columns of the change log that Change.columns reads. Some of
+// them are used only in the catalog of a mirror.
 const (
 	changeColumns = `0, uri, NULL, COALESCE(path, ''), FALSE, length, digests, COALESCE(verified, FALSE), type, encoding, COALESCE(stat, ''),
 		FALSE, changed, lastmod, changefreq, due, '', remainder, seq, datetime, change, set_id`

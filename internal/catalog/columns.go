@@ -86,7 +86,8 @@ func digestTo(d *resourcesync.Digest) sql.Scanner {
 	}}
 }
 
-// digestsTo reads the column that digestsColumn selects. uri is only used in errors.
+// digestsTo reads the column that digestsColumn selects. The parameter uri is only used
+// in errors.
 func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
 		if c == "" {

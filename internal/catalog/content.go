@@ -26,7 +26,8 @@ func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resou
 	return found, err
 }
 
-// NameContents records and removes names of files, all or none.
+// NameContents records names of contents. It removes a name if its SHA256 is zero. All
+// changes are made in one transaction.
 func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	return c.transact(ctx, "record the names of contents in the catalog", func(r *recorder) {
 		for _, n := range names {
@@ -67,8 +68,8 @@ type LooseContent struct {
 	Named  bool // whether the content has a file name
 }
 
-// Loose returns at most lookupSize (500) of the contents for which Loosen was called,
-// and Fasten not since then.
+// Loose returns at most lookupSize (500) of the contents that Loosen has recorded and
+// that Fasten has not removed since.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 	return queryAll(c.reading(ctx, "read from the catalog which contents may have no name"), nil, func(l *LooseContent) []any {
 		return []any{digestTo(&l.SHA256), &l.Named}

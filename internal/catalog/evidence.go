@@ -9,8 +9,9 @@ import (
 // Evidence is the last statement that the Source made about a URI in a change. A
 // statement in a list is stored as Evidence only if the time at which the bytes arrived
 // decides whether they are the listed version, since the catalog does not store that
-// time with the membership. Gone without Told stands for no statement: the resource is
-// in the set again, although no list or change has named it since its deletion.
+// time with the membership. If Gone is set without Told, there was no statement: the
+// resource is in the set again, although no list or change has named it since its
+// deletion.
 type Evidence struct {
 	Set    SetID
 	URI    string
@@ -21,8 +22,9 @@ type Evidence struct {
 	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the last statement about each URI in a set. If its Moment differs
-// from the time at which the member changed, a later list has confirmed the member.
+// Evidence returns the last statement about each URI in a set. If the Moment of the
+// Evidence is not the time at which the member changed, a later list has confirmed the
+// member.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int
@@ -40,9 +42,10 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Gone: m.Unnamed, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// needsEvidence is also true for a membership from a list that was written shortly after
-// the "lastmod" of the resource: then only the time at which the bytes arrived shows
-// whether they are the listed version or the previous one.
+// needsEvidence reports whether a statement about a membership is stored as Evidence.
+// One reason is a list that was written shortly after the "lastmod" of the resource:
+// then only the time at which the bytes arrived shows whether they are the listed
+// version or the previous one.
 func (m *Membership) needsEvidence() bool {
 	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(distinctAfter))
 }

@@ -90,9 +90,9 @@ func crcOf(uri string) uint32 { return crc32.Checksum([]byte(uri), castagnoli) }
 // Sum is a short hash of a text: the first 16 bytes of its SHA-256.
 type Sum [16]byte
 
-// SumOf returns the sum of a text.
+// SumOf returns the Sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // 256 bytes are enough for most texts, which then need no memory on the heap
+	var short [256]byte // on the stack; a longer text needs memory on the heap
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

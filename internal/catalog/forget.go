@@ -39,8 +39,8 @@ func (c *Facts) ForgetChanges(ctx context.Context, set SetID, lastSeq, limit int
 	return n, nil
 }
 
-// Forgotten returns the Datetime of the last change of a set that ForgetChanges
-// deleted, so that the log has all later changes. It is zero if nothing was deleted.
+// Forgotten returns the Datetime of the last change that ForgetChanges deleted in the
+// log of a set, so the log has all later changes. It is zero if nothing was deleted.
 func (c *Facts) Forgotten(ctx context.Context, set SetID) (time.Time, error) {
 	micros, _, err := readNumber(c.reading(ctx, "read the change log of the catalog"), forgottenSetting(set))
 	return readMicros(micros), err

@@ -125,8 +125,8 @@ func (n names) preload(intents []Intent) error {
 	return err
 }
 
-// fileAt finds resources by their folded paths, in a query for lookup with the keys of
-// splitKeys.
+// fileAt finds resources by their folded paths. It is a part of a query for lookup,
+// whose keys splitKeys returns.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 

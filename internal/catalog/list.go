@@ -10,16 +10,16 @@ import (
 // any method, and does not make the write-ahead log grow.
 const pageSize = 1000
 
-// When its caller has got prefetch rows of a page, a listing starts to read the next
-// page. So the database works concurrently with the caller, but reads no page for a
-// caller that stops early.
+// prefetch is the number of rows of a page after which a listing starts to read the
+// next page. So the database works concurrently with the caller, but reads no page for
+// a caller that stops early.
 const prefetch = pageSize / 4
 
 // listing yields the rows of a query, which it reads page by page. The query sorts by
 // one column, whose value is the cursor. Its parameters are $1 for the cursor after
 // which a page begins (start for the first page), $2 for the page size, and args from
-// $3 on. dest returns the destinations for the columns of a row, and which of them
-// receives the cursor. A row that is added or removed during the listing may be
+// $3 on. The function dest returns the destinations for the columns of a row, and which
+// of them receives the cursor. A row that is added or removed during the listing may be
 // missing; every other row is yielded once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
@@ -38,9 +38,9 @@ type page[T, C any] struct {
 	err  error
 }
 
-// pages yields values page by page. fetch appends the values after a cursor, and
-// returns the cursor of the last one. A page with fewer than pageSize values is the
-// last page.
+// pages yields values page by page. The function fetch appends the values after a
+// cursor, and returns the cursor of the last one. A page with fewer than pageSize
+// values is the last page.
 func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		of := of

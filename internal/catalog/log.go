@@ -30,10 +30,10 @@ type LogPosition struct {
 }
 
 // Logged is an entry in the log of a mirror: the state of a resource in a set after a
-// commit. For each changed resource, a commit writes one Updated entry for each set that
-// contains the resource, or one Deleted entry if no set contains it any more. These
-// entries have the same Datetime and follow each other. A Deleted entry has only URI and
-// Path.
+// commit. For each changed resource, a commit writes one Updated entry for each set
+// that contains the resource, or one Deleted entry if no set contains it any more.
+// These entries have the same Datetime, and no other entries are between them. A
+// Deleted entry has only URI and Path.
 type Logged struct {
 	Change
 	Set SetID
@@ -45,7 +45,8 @@ type Logged struct {
 // default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
-// writeLog must be called before the resources without a set are deleted.
+// writeLog writes or ends the log. It reads the paths of resources that are in no set any
+// more, so it must run before these resources are deleted.
 func (s *settling) writeLog() {
 	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
 	if len(ids) == 0 || s.err != nil {
@@ -98,8 +99,8 @@ const logQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, le
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible ends the SQL condition that begins in logQuery. It selects resources that are
-// in no set, or in a set that readers may see.
+// visible is the end of the SQL condition that begins in logQuery. The condition
+// selects resources that are in no set, or in a set that readers may see.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
@@ -127,8 +128,8 @@ func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position, which LogEnd or an
-// entry of the log has given.
+// LogHas reports whether the log has all changes after a position. The position comes
+// from LogEnd or from an entry of the log.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
 	// A position with Seq 0 is valid until the next commit, even if no log is written.
 	has, _, err = queryValue[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)

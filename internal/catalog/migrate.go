@@ -38,7 +38,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// rewritingSchema is the schema version to which the migration rewrites all rows.
+// rewritingSchema is the schema version whose migration rewrites all rows.
 const rewritingSchema = 14
 
 // migrationSpace is the disk space for a migration, as a multiple of the size of the

@@ -106,7 +106,7 @@ type Membership struct {
 	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
 	Told      bool      // whether the Source stated the membership in a change, not in a list; Holders does not set this field
 	Unnamed   bool      // whether the membership began again after lists or changes had ended it; Holders does not set this field
-	Until     time.Time // the latest possible time of the change, while Changed is the earliest; zero if the exact time is known; Holders does not set this field
+	Until     time.Time // the latest possible time of the change, if Changed is only the earliest possible time; otherwise zero; Holders does not set this field
 	Came      time.Time // the time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or not needed because there are digests; Holders does not set this field
 }
 
@@ -116,12 +116,12 @@ type Outcome struct {
 	Stored  []Resource   // the resources whose new bytes are now at their paths; URI, Length, Digests, Verified and Type are set
 	Noted   []Resource   // the resources whose bytes did not change; URI, Verified and Type are set
 	Members []Membership // the memberships that begin or change
-	Ended   []Membership // the memberships that end; Set and URI are set; a resource is deleted with its last membership
+	Ended   []Membership // the memberships that end, with the fields Set and URI; a resource is deleted with its last membership
 	Gone    []Evidence   // the statements of the Source that resources were deleted
 	Meant   bool         // whether the user has approved the end of the memberships in Ended; then they do not count as losses
 	Dropped []string     // the URIs of further resources, which are deleted if they are in no set
 	Found   []Found      // the files that belonged to no resource and were moved away because a resource got their path
-	Fresh   []Intent     // the intents for new resources, which Intend added; such a resource gets a path without bytes if it is not in Stored
+	Fresh   []Intent     // the intents that Intend added for new resources; a resource that is not in Stored gets a path, but no bytes
 	Cursor  *Cursor
 	Run     *Run      // the run with its counts; if it is nil, ended states are not stored in the history; Settle sets the ID of a new run
 	At      time.Time // current time by the clock of the mirror; required if Run is set
@@ -196,7 +196,8 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// hasContentIndex creates a missing index, unless the catalog was opened read-only.
+// hasContentIndex reports whether the index of resources by SHA-256 exists. It creates
+// a missing index, unless the catalog was opened read-only.
 func (c *db) hasContentIndex(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)
@@ -209,7 +210,7 @@ type settling struct {
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources of the outcome, by URI
-	fresh map[string]*Resource // the elements of Stored for new resources, by URI; nil for a new resource without bytes
+	fresh map[string]*Resource // the new resources, by URI: pointers to elements of Stored; nil for a new resource without bytes
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // current time in microseconds since 1970
 }

@@ -69,7 +69,7 @@ type Catalog struct {
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	unwritten os.FileInfo // the file when it was opened read-only, with which Steady compares it; nil if SQLite handles concurrent writes
+	unwritten os.FileInfo // the file when it was opened read-only, for comparison in Steady; nil if SQLite handles concurrent writes
 }
 
 // Facts is the store that mirrors and publishers use: settings, sets, resources,
@@ -93,7 +93,7 @@ type Publisher struct{ *db }
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // has one connection, so that transactions of this process wait for each other here and not in SQLite
+	write *sql.DB // a pool of one connection, so that transactions of this process wait for the connection and not for a lock of SQLite
 	read  *sql.DB
 
 	contents atomic.Bool // whether the index that finds resources by their SHA-256 is known to exist
@@ -214,7 +214,7 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 // temporary name, so that there is never an incomplete file at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // the log is checked before the database: another process that creates both in between has created the database first
+	_, noWAL := os.Lstat(wal) // checked before the database, because another process creates the database before the log
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -223,11 +223,11 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return checkMagic(path)
 	case !errors.Is(err, fs.ErrNotExist) || !missingOK:
 		return err
-	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would apply the log of the lost database to the new one
+	case !errors.Is(noWAL, fs.ErrNotExist): // an error, since SQLite would apply the log of the lost database to a new one
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // if path exists, another process has created the catalog and removed our temporary file
+		if _, missing := os.Stat(path); missing != nil { // another process may have created the catalog, and removed our temporary file
 			return err
 		}
 	}
@@ -352,14 +352,14 @@ func checkpoint(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// linkOrRename keeps the file at path if another process has created the catalog
-// meanwhile.
+// linkOrRename gives the file temp the name path. If another process has created the
+// catalog at path meanwhile, that file remains.
 func linkOrRename(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(temp, path) // the file system may have no hard links
+	return os.Rename(temp, path) // rename, since the file system may have no hard links
 }
 
 func removeDatabase(path string) {
@@ -380,7 +380,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas := []string{
 		"busy_timeout(10000)", // busy_timeout is set first, since the other settings may have to wait for a lock
 		"journal_mode(WAL)",
-		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
+		"synchronous(FULL)", // with NORMAL, acknowledged transactions could be lost in a power failure
 		"foreign_keys(ON)",
 		"mmap_size(0)",                 // with a memory-mapped file, an I/O error would raise a signal
 		"journal_size_limit(16777216)", // in bytes: the write-ahead log is cut to this size after a checkpoint
@@ -392,7 +392,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	pragmas = append(pragmas,
 		"cache_size(-32768)",        // in KiB
 		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
-		"wal_autocheckpoint(16000)", // pages in the write-ahead log that start a checkpoint; many, because each checkpoint waits for the disk twice
+		"wal_autocheckpoint(16000)", // size of the write-ahead log, in pages, at which a checkpoint starts; large, because each checkpoint waits for the disk twice
 	)
 	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
@@ -421,7 +421,7 @@ func (c *db) transact(ctx context.Context, op string, write func(r *recorder)) e
 	r.close()
 	if err = r.err; err == nil {
 		err = tx.Commit()
-	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // ErrTxDone means that the transaction was rolled back because its context ended
+	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // ErrTxDone is ignored: the end of the context has already rolled back the transaction
 		err = errors.Join(err, undo)
 	}
 	if err != nil {

@@ -44,7 +44,8 @@ func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, 
 	})
 }
 
-// Item describes a document of a set that later publications keep, such as a Change List.
+// Item describes a document that later publications of the set keep, such as a Change
+// List.
 type Item struct {
 	Kind   string
 	Number int64
@@ -54,7 +55,7 @@ type Item struct {
 // Finished is what the catalog records when a publication has been written to the bucket.
 type Finished struct {
 	Documents []Document // the documents that were written
-	Retired   []string   // the keys of documents to which no document links since At; a key that is also in Documents is in use again
+	Retired   []string   // the keys of documents to which no document has linked since At; a key that is also in Documents is in use again
 	Items     []Item     // the new items; each replaces the stored item of the same kind and number
 	Dropped   []Item     // the items to delete, identified by Kind and Number
 	At        time.Time
@@ -143,8 +144,9 @@ func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys of the documents that were retired before the moment
-// (see Finished.Retired) and last written by an earlier publication than the given one.
+// ExpiredDocuments yields the keys of documents that were retired before the given
+// moment (see Finished.Retired). It omits documents that the given publication or a
+// later one has written.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, moment time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), moment.UnixMicro(), publication)
 }

@@ -10,10 +10,11 @@ import (
 
 const lookupSize = 500
 
-// querier runs queries: a reading runs them outside of a transaction, a recorder inside.
+// querier runs queries. A reading runs them outside of a transaction, and a recorder
+// inside a transaction.
 type querier interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	onError(err error) error // returns the error that the operation returns to its caller; nil for nil
+	onError(err error) error // converts an error to the one that the caller of the store gets; nil remains nil
 }
 
 type reading struct {
@@ -64,7 +65,7 @@ func exists(a querier, fromClause string, args ...any) (found bool, err error) {
 }
 
 // queryAll appends all rows of a query to values, so it is only for queries with few
-// rows. dest returns the destinations for the columns of a row.
+// rows. The function dest returns the destinations for the columns of a row.
 func queryAll[T any](a querier, values []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
 	if err := scanRows(a, dest(&v), func() { values = append(values, v) }, query, args...); err != nil {
@@ -79,9 +80,10 @@ func queryColumn[T any](a querier, query string, args ...any) ([]T, error) {
 }
 
 // lookup runs a query for at most lookupSize keys at a time, and calls handle for each
-// row. row is the SQL of one key, such as (?,?). keys has the values of all keys, one
-// key after the other. lookup replaces the word KEYS in the query with the SQL of the
-// keys. args are the parameters after the keys. All parameters are "?": see bulkRows.
+// row. It replaces the word KEYS in the query with the SQL of the keys; row is the SQL
+// of one key, such as (?,?). The slice keys has the values of all keys, one key after
+// the other. The parameters after the keys are in args. All parameters are "?": see
+// bulkRows.
 func lookup(a querier, dest []any, handle func(), query, row string, keys []any, args ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
@@ -95,8 +97,8 @@ func lookup(a querier, dest []any, handle func(), query, row string, keys []any,
 
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys returns keys of the form (?,?,?) for lookup: the index of a text in texts,
-// its directory, and the rest of the text.
+// splitKeys returns keys of the form (?,?,?) for lookup. Each has the index of a text
+// in texts, the directory of the text, and the rest of the text.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -106,8 +108,8 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys returns keys of the form (?,?) for lookup: the index of a text in texts, and
-// the Sum of the text.
+// sumKeys returns keys of the form (?,?) for lookup. Each has the index of a text in
+// texts, and the Sum of the text.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {

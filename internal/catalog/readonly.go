@@ -14,10 +14,10 @@ import (
 // because the catalog was opened read-only.
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
-// OpenReadOnly opens the existing catalog at path and writes nothing, not even the files
-// that SQLite creates beside a database. Methods that write return an error. id is the
-// expected UUID; "" means any. If the catalog has another UUID, OpenReadOnly returns
-// ErrOther, even if this program does not support its schema.
+// OpenReadOnly opens the existing catalog at path and writes nothing, not even the
+// files that SQLite creates beside a database. Methods that write return an error. The
+// parameter id is the expected UUID; "" means any. If the catalog has another UUID,
+// OpenReadOnly returns ErrOther, even if this program does not support its schema.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
 	return openCatalog(ctx, Options{Path: path, UUID: id, Now: now}, true)
 }
@@ -47,8 +47,8 @@ func (c *Catalog) Steady() error {
 }
 
 // connectReadOnly opens two pools of connections. The pool write keeps a connection
-// open until Close. Without that connection, another run could remove the write-ahead
-// log at its end, which the pool read needs.
+// open until Close. Otherwise another run that ends could remove the write-ahead log,
+// which the pool read needs.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {

@@ -50,8 +50,8 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 }
 
 // eachRow calls change for each row of a query. It reads a page of rows before it calls
-// change for them, so change may write to these rows. The query returns the rows with an
-// ID greater than $1 in ascending order, and id returns the ID of a row.
+// change for them, so change may write to these rows. The query returns the rows with
+// an ID greater than $1 in ascending order. The function id returns the ID of a row.
 func eachRow[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, change func(*T)) {
 	for after := int64(0); ; {
 		page, err := queryAll(r, nil, dest, query, after, refoldPage)
@@ -66,8 +66,8 @@ func eachRow[T any](r *recorder, query string, dest func(*T) []any, id func(*T) 
 }
 
 // refoldDirectories executes a statement for each directory whose recorded folded path
-// is outdated. args returns the arguments of the statement for the ID of the directory
-// and its new folded path.
+// is outdated. The function args returns the arguments of the statement for the ID of
+// the directory and its new folded path.
 func (r *recorder) refoldDirectories(statement string, args func(id int64, fold string) []any) {
 	type directory struct {
 		id         int64
@@ -89,8 +89,8 @@ type resourcePath struct {
 	holder          string // the URI of the resource that has the same folded path now; "" if there is none
 }
 
-// refoldFiles returns the resources that need another path. Until they get one, no file
-// can have their folded names.
+// refoldFiles returns the resources that need another path. Until they get one, the
+// catalog has folded names for them that no file can have.
 func (r *recorder) refoldFiles(f Refolding) (lost []resourcePath) {
 	eachRow(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",

@@ -38,8 +38,8 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// byURI finds resources by their URIs, in a query for lookup with the keys of
-// splitKeys.
+// byURI finds resources by their URIs. It is a part of a query for lookup, whose keys
+// splitKeys returns.
 const byURI = " FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3 "
 
 // CROSS JOIN makes SQLite read the tables in this order, so that it does not have to
@@ -50,8 +50,8 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// A query for the keys after a given key first uses the condition sameBase for the
-	// rest of the same directory, then laterBase for later directories.
+	// To find the keys after a given key, a query first uses the condition sameBase for
+	// the rest of the same directory, and then laterBase for later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -91,8 +91,8 @@ type setMember struct {
 	set SetID
 }
 
-// byKeyOf is byKey for several sets. The first set is the parameter $1; the other sets
-// are $5 and further parameters.
+// byKeyOf joins the members of several sets, as byKey does for one set. The first set
+// is the parameter $1; the other sets are $5 and further parameters.
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
 // MembersOf yields a slice for each resource that is in at least one of the sets, in
@@ -132,7 +132,7 @@ func (c *Facts) rowsOfSets(ctx context.Context, sets []SetID) iter.Seq2[setMembe
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
-	limit := pageSize + len(sets) // a key has at most one row for each set, and the rows of the last key may be dropped
+	limit := pageSize + len(sets) // the last key of a page may be dropped, and has at most one row for each set
 	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []setMember, after resourcesync.Key) ([]setMember, resourcesync.Key, error) {
 		base, rest := after.Split()
 		dest := func(v *setMember) []any { return append(v.columns(), &v.set) }
@@ -140,7 +140,7 @@ func (c *Facts) rowsOfSets(ctx context.Context, sets []SetID) iter.Seq2[setMembe
 		if n := limit - len(into); err == nil && n > 0 {
 			into, err = queryAll(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
-		if len(into) == limit { // some rows of the last key may be missing
+		if len(into) == limit { // the page may lack some rows of its last key, so that key is left for the next page
 			last := into[limit-1].URI
 			into = into[:slices.IndexFunc(into, func(v setMember) bool { return v.URI == last })]
 		}
@@ -170,8 +170,9 @@ func (c *db) memberKeys(ctx context.Context, set SetID, condition string, args .
 		func(k resourcesync.Key) resourcesync.Key { return k }, set, args...)
 }
 
-// listByKey yields members of a set in ascending order of their keys. The query ends with
-// byKey. condition is further SQL that begins with AND; its parameters are $5 and greater.
+// listByKey yields members of a set in ascending order of their keys. The given query
+// ends with byKey, and the given condition begins with AND. The parameters of the
+// condition are $5 and greater.
 func listByKey[T any](of reading, query, condition string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()

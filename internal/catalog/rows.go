@@ -68,8 +68,8 @@ func (r *recorder) dropDirectory(fold string) {
 	}
 }
 
-// withoutRow adds the row numbers of texts to the map numbers, and returns the texts that
-// have no row yet.
+// withoutRow looks up the row numbers of texts and adds them to the map numbers. It
+// returns the texts that have no row yet.
 func (r *recorder) withoutRow(numbers *map[string]int64, query string, texts []string) []string {
 	if *numbers == nil || len(*numbers) > maxTexts {
 		*numbers = map[string]int64{}

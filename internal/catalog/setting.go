@@ -57,8 +57,8 @@ const (
 	PublisherSetting = "base-url" // base URL of the publication
 )
 
-// UUID returns the UUID of the catalog, which it got when it was created, or by
-// NewUUID.
+// UUID returns the UUID that the catalog got when it was created or when NewUUID was
+// called last.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
 	id, ok, err := c.Facts.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {

@@ -2,8 +2,8 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication uses URIs for files that differ from
-// those that this program would use.
+// Spells reports whether an adopted publication uses, for some files, other URIs than
+// this program would use.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }
@@ -20,9 +20,9 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 }
 
 // Spell records that the adopted publication uses uri for a file for which this program
-// would use usualURI. A later call with the same usualURI replaces an earlier one.
-// Calls have no effect if the publication has a resource with the URI usualURI. The
-// resource uri of a call that is replaced or has no effect gets no file.
+// would use usualURI. A later call with the same usualURI replaces an earlier one. A
+// call has no effect if the publication has a resource with the URI usualURI. If a call
+// is replaced or has no effect, its resource uri gets no file.
 func (a *Adoption) Spell(usualURI, uri string) error {
 	var before string
 	if a.rec.scanRow([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(usualURI)) && before != uri {

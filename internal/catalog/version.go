@@ -43,8 +43,8 @@ func (v *Version) columns() []any {
 	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }
 
-// enterRun inserts a run that has no ID yet, and otherwise adds to the counts of the
-// run.
+// enterRun inserts a run that has no ID yet. If the run has an ID, enterRun adds its
+// counts to those that are stored.
 func (r *recorder) enterRun(run *Run) (id int64) {
 	if run.ID != 0 {
 		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
@@ -57,8 +57,9 @@ func (r *recorder) enterRun(run *Run) (id int64) {
 	return id
 }
 
-// memberOf returns SQL to follow FROM, for a row with the columns set_id and uri. The
-// SQL finds the membership m and the resource r of the row. It ends with a condition.
+// memberOf returns the part of an SQL query that follows FROM. It finds the membership
+// m and the resource r for a row with the columns set_id and uri. It ends with a
+// condition, so AND may follow.
 func memberOf(row string) string {
 	return membersOf(row) + "AND m.set_id = " + row + ".set_id "
 }
@@ -119,7 +120,7 @@ func (s *settling) keepState(m *Membership, why resourcesync.Change) {
 }
 
 // versions yields the ended states that satisfy an SQL condition, in the order of their
-// IDs. overtaken is an SQL expression for the field Overtaken.
+// IDs. The parameter overtaken is an SQL expression for the field Overtaken.
 func (c *db) versions(ctx context.Context, overtaken, condition string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+condition+" ORDER BY v.id LIMIT $2", 0, args...)
 }
@@ -186,9 +187,9 @@ func (c *db) present(ctx context.Context, condition string, args ...any) iter.Se
 		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields, for each member that a run added to a set and a later run
-// changed, the first state that has ended. It yields them in the order in which they
-// ended, with Overtaken set.
+// RunOvertaken yields states of members that a run added to a set and that a later run
+// changed. It yields only the first state of each member that has ended, in the order
+// in which these states ended, with Overtaken set.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
@@ -250,7 +251,7 @@ func (c *Mirror) VersionDays(ctx context.Context, omit func(day string) bool) (d
 }
 
 // ForgetVersions deletes the states that ended on a day, at most forgetRows (5000) in
-// each transaction. If it has deleted any, Known returns the beginning of the day
+// each transaction. If a state was deleted, Known then returns the beginning of the day
 // knownSince or a later moment.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, knownSince string) error {
 	begin, err := time.Parse(time.DateOnly, day)

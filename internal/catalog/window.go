@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// window is the period for which losses of resources without approval are counted.
+	// window is the period for which memberships that ended without approval are
+	// counted.
 	window = 24 * time.Hour
 	// maxStep is the longest time that counts as passed between two extents (records of
 	// the size of a set), even if the clock moved further. So a single jump of the
@@ -42,13 +43,11 @@ type Loss struct {
 type extent struct{ id, at, run, members int64 }
 
 // windowStart returns the extent (a record of the size of a set) at which the window
-// begins: the last extent that is at least as old as the window is long, or the first
-// extent if none is so old. There must be at least one extent.
-//
-// The order of the extents is more reliable than their times. If an extent has an
-// earlier time than a previous one, the clock was behind, and the time of the previous
-// one counts. A time in the future does not count, because the clock was ahead when it
-// was recorded.
+// begins: the last extent that is old enough for the length of the window, or the first
+// extent if none is. There must be at least one extent. The order of the extents is
+// more reliable than their times. If an extent has an earlier time than a previous one,
+// the clock was behind, and the time of the previous one counts. A time in the future
+// does not count, because the clock was ahead when it was recorded.
 func windowStart(extents []extent, now int64) extent {
 	at := make([]int64, len(extents)) // the earliest possible time of each extent, in microseconds
 	latest := int64(math.MinInt64)
@@ -83,7 +82,8 @@ func extents(a querier, set SetID) ([]extent, error) {
 }
 
 // recordExtent records the number of members of a set that has just been synchronized,
-// at most once in extentEvery. It deletes extents and losses from before the window.
+// at most once in extentEvery. It deletes the records and losses from before the
+// window.
 func (r *recorder) recordExtent(set SetID, at int64) {
 	all, _ := extents(r, set)
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
@@ -118,11 +118,12 @@ func (r *recorder) recordLoss(m *Membership, row int64, approved bool) {
 	r.exec(insertLoss, m.Set, row, m.URI)
 }
 
-// fromLosses selects the losses in the window. It is a part of a query for listing.
+// fromLosses selects the losses in the window. It is a part of a query that is passed
+// to listing.
 var fromLosses = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
-// Losses returns the losses of a set in the window that ends now, or false if the set
-// was never in sync.
+// Losses counts the memberships of a set that ended without approval in the window,
+// which ends now. It returns false if the set was never in sync with the Source.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
 	all, err := extents(c.reading(ctx, "read extents of the catalog"), set)
 	if err != nil || len(all) == 0 {
@@ -134,7 +135,7 @@ func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err 
 	return l, ok, err
 }
 
-// EachLoss yields the losses that l.Lost counts.
+// EachLoss yields the losses that Losses has counted in l.Lost.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
 	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+fromLosses+" ORDER BY l.uri LIMIT $2",
 		"", func(v *Loss) (any, []any) {
@@ -143,8 +144,8 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 		}, l.set, l.start.id, l.start.run)
 }
 
-// Newcomers yields, in ascending order, the keys of the members that were added to the
-// set of l in the window of l and had not been in the set before.
+// Newcomers yields the keys of the members that were added to the set in the window
+// that l describes and had not been in the set before. The keys are in ascending order.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const condition = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
 	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id)

@@ -21,8 +21,8 @@ const (
 	// manyFiles is the number of open files at which a Group syncs and closes all files,
 	// if the system has no syncfs.
 	manyFiles = 256
-	// defaultWorkers limits the concurrent syncs. Concurrent syncs share commits of the
-	// journal of the file system. More than 32 syncs were not faster.
+	// defaultWorkers limits the concurrent syncs, which share commits of the file
+	// system's journal. More than 32 concurrent syncs were not faster.
 	defaultWorkers = 32
 )
 
@@ -85,7 +85,7 @@ func (g *Group) Lend(f *os.File) error {
 	return g.note(g.switchToSyncFS())
 }
 
-// Return removes a file from the group that was added with Lend. The file need not be
+// Return removes from the group a file that was added with Lend. The file need not be
 // synced.
 func (g *Group) Return(f *os.File) {
 	g.mu.Lock()

@@ -86,7 +86,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if dirCalls == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // nonblock, since a FIFO may have replaced the directory
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // nonblock keeps the call from blocking if a FIFO has replaced the directory
 	}
 	above, base, err := p.dirAndBase(name)
 	if err != nil {

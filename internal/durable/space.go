@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Space is the space on a file system for unprivileged users.
+// Space describes the space that a file system has for unprivileged users.
 type Space struct {
 	Known            bool   // whether the system reports its free space; if not, the fields below are 0
 	Total, Free      uint64 // bytes

@@ -9,8 +9,8 @@ import (
 )
 
 // Where returns an identifier of a directory and its file system. The identifier is
-// constant as long as the directory exists. A copy of the directory has another one.
-// The identifier is "" if the file system has no identity.
+// constant as long as the directory exists. A copy of the directory has a different
+// identifier. Where returns "" if the file system has no identity.
 func Where(root *os.Root) (where string, err error) {
 	f, err := root.Open(".")
 	if err != nil {

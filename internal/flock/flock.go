@@ -62,7 +62,7 @@ func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 // locks nothing. Use Acquire where a lock file is possible, since that names the
 // process that holds the lock, and works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // shared keeps Release from truncating the lock file, which does not exist
+	l := &Lock{shared: true} // shared, so that Release does not truncate a lock file, which Dir does not have
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -142,8 +142,8 @@ func (l *Lock) locksFileAt(path string) (bool, error) {
 	return err == nil && os.SameFile(have, at), err
 }
 
-// Release releases the lock. It does not remove the lock file, since another process may
-// have opened the file and lock it next.
+// Release releases the lock. It does not remove the lock file, since another process
+// may have opened this file to lock it next.
 func (l *Lock) Release() error {
 	if l.shared {
 		return l.close()

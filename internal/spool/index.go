@@ -58,7 +58,7 @@ func (x *Index) hash(k string) keyHash {
 // Len returns the number of keys.
 func (x *Index) Len() int64 { return x.live }
 
-// Get returns the position that is stored for a key. ok is false if the Index does not
+// Get returns the position that is stored for a key, or ok=false if the Index does not
 // have the key.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {
@@ -124,8 +124,8 @@ func (x *Index) Close() error {
 	return x.scratch.close()
 }
 
-// set stores a hash with a position in the hash table. If half of the slots are used,
-// it doubles the size of the table first.
+// set stores the position of a record in the hash table, under the hash of the key. If
+// half of the slots are used, it doubles the size of the table first.
 func (x *Index) set(h keyHash, p Place) error {
 	if 2*x.used >= x.buckets*bucketSlots {
 		if err := x.grow(); err != nil {
@@ -213,8 +213,9 @@ func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become replaces the hash table by that of next. If filling next has failed with err,
-// become keeps the old table, closes next and returns err.
+// become replaces the hash table by that of next. The parameter err is the error of
+// filling next; if it is not nil, become keeps the old table, closes next and returns
+// err.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

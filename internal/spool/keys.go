@@ -123,7 +123,7 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 }
 
 // walk calls take with the keys from the file and from memory in ascending order, until
-// take returns false. again means that the key equals the previous key.
+// take returns false. The parameter again says whether the key equals the previous key.
 func (s *Keys) walk(take func(k Key, again bool) bool) error {
 	if s.closed {
 		return errClosed

@@ -25,15 +25,15 @@ const logMemory = 64 << 10
 type Log[T any] struct {
 	scratch scratch
 	first   []T          // the first records, which stay in memory and are not encoded
-	hold    int          // the largest number of records in the field first
+	hold    int          // the number of records that Hold keeps in memory
 	recent  bytes.Buffer // encoded records that have not been written to the file yet
 	wrong   error        // the reason why a Log cannot store values of type T; nil if it can
 	added   int64
 	closed  bool
 }
 
-// The options of CBOR. Strings can have bytes that are not UTF-8, and times keep their
-// nanoseconds.
+// Options of the CBOR encoding: strings can have bytes that are not UTF-8, and times
+// keep their nanoseconds.
 var (
 	encode = must(cbor.EncOptions{
 		Time: cbor.TimeRFC3339Nano, TextMarshaler: cbor.TextMarshalerTextString, NilContainers: cbor.NilContainerAsNull,

@@ -9,8 +9,8 @@ import (
 // sortBudget is the memory, in bytes, for the texts by which records are sorted.
 const sortBudget = 4 << 20
 
-// order sorts the records of a log by given texts. It stores the texts and the positions of
-// the records, not the records themselves.
+// An order sorts the records of a log by the texts that are added with them. It stores
+// the texts and the positions of the records, not the records themselves.
 type order struct {
 	keys *Keys
 	n    uint64
@@ -67,8 +67,8 @@ type Sorter[T any] struct {
 // (default os.TempDir).
 func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
 
-// Append adds a record that is sorted by the given text. The text must not be the
-// beginning of a different text of another record.
+// Append adds a record with the text by which it is sorted. The text must not be a
+// prefix of another record's text, unless both texts are equal.
 func (s *Sorter[T]) Append(text string, record T) error {
 	p, err := s.log.AppendAt(record)
 	if err != nil {

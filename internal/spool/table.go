@@ -30,7 +30,7 @@ func (t *Table[T]) Put(record T) error {
 	return t.index.Set(t.key(record), p)
 }
 
-// Get returns the record with the given key. ok is false if there is none.
+// Get returns the record with the given key, or ok=false if there is none.
 func (t *Table[T]) Get(k string) (record T, ok bool, err error) {
 	p, ok, err := t.index.Get(k)
 	if err != nil || !ok {
@@ -46,10 +46,10 @@ func (t *Table[T]) Delete(k string) error { return t.index.Delete(k) }
 // Len returns the number of records.
 func (t *Table[T]) Len() int64 { return t.index.Len() }
 
-// Sorted yields the records in ascending order of their texts. Records with equal texts
-// are in the order in which they were put. appendText appends the text of a record to a
-// buffer. No text may be the beginning of a different text. The Table may be changed
-// during the loop: Sorted yields the records that were there when the loop began.
+// Sorted yields the records in ascending order of their texts, which appendText appends
+// to a buffer. No text may be the beginning of a different text. Records with equal
+// texts are in the order in which they were put. The Table may be changed during the
+// loop: Sorted yields the records that were there when the loop began.
 func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		order := newOrder(t.dir)
@@ -63,7 +63,7 @@ func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[
 	}
 }
 
-// arrange adds the last record of each key to the order o.
+// arrange adds the last record of each key to o, with the text by which it is sorted.
 func (t *Table[T]) arrange(o *order, appendText func(b []byte, record T) []byte) (err error) {
 	failed := t.log.visit(func(p Place, record T) bool {
 		var last Place

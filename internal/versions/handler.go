@@ -75,7 +75,8 @@ func (h *Handler) linkHeaders(resource string) []string {
 	return links
 }
 
-// version returns a Version with only Path and Since if the version is not stored.
+// version returns the stored version that began at the given time. If there is none, it
+// returns a Version with only Path and Since.
 func (h *Handler) version(ctx context.Context, since time.Time, resource string) Version {
 	if h.Store != nil {
 		if v, err := h.Store.At(ctx, resource, since); err == nil && v.Since.Equal(since) {
@@ -85,8 +86,8 @@ func (h *Handler) version(ctx context.Context, since time.Time, resource string)
 	return Version{Path: resource, Since: since}
 }
 
-// choice is the version that a TimeGate has chosen for a time, with the versions around
-// it.
+// choice is the version that a TimeGate has chosen for a time, with the versions before
+// and after it.
 type choice struct {
 	first, last, before, chosen, after *Version // each of these versions is nil if it does not exist
 	gone                               bool     // whether the resource did not exist at the requested time
@@ -95,7 +96,7 @@ type choice struct {
 // choose follows RFC 7089 §4.5.3: for a time before the first version it chooses the first
 // version, and for the zero time the last version.
 func (h *Handler) choose(ctx context.Context, resource string, at time.Time) (c choice, err error) {
-	end := at.Add(time.Second) // times in HTTP header fields have whole seconds only
+	end := at.Add(time.Second) // times in HTTP header fields have whole seconds only, so a version from the same second is included
 	for v, err := range h.Store.List(ctx, resource) {
 		if err != nil {
 			return c, err

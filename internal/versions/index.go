@@ -192,8 +192,8 @@ func endedSQL(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before the moment, and the digests of bytes
-// that no other state has.
+// expired returns the states that ended before the given moment, and the digests of
+// bytes that no remaining state has.
 func (x *index) expired(ctx context.Context, moment time.Time) (old []Version, free []resourcesync.Digest, err error) {
 	for v, err := range x.query(ctx, "AS v WHERE "+endedSQL("v"), moment.UnixMicro()) {
 		if err != nil {
@@ -227,8 +227,8 @@ func (x *index) forget(ctx context.Context, moment time.Time) error {
 }
 
 // Through returns the number that SetThrough stored last for a change log, or false if
-// there is none. log is the name of this log, and has to differ for each catalog and
-// set.
+// there is none. The parameter log is the name of this log. The log of each catalog and
+// set must have another name.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -237,8 +237,8 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough records that the Store has the states after all changes of a log up to
-// number n.
+// SetThrough records that the Store has the states after all changes of a log with
+// numbers up to n.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

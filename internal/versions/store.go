@@ -21,8 +21,8 @@ type Store struct {
 }
 
 // Open opens the Store in a state directory for reading and writing, and creates it if
-// it does not exist. bytes is the bucket for the bytes of versions. The caller must
-// close the bucket after the Store.
+// it does not exist. The bytes of versions are stored in the bucket bytes, which the
+// caller must close after the Store.
 func Open(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
 	x, err := openIndex(ctx, state, true)
 	return &Store{x, bytes}, err

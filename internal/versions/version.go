@@ -51,9 +51,9 @@ func Key(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// Paths below the base URL begin with Places for the files of versions, with TimeGate for
-// TimeGates and with TimeMap for TimeMaps. The path of a TimeGate or TimeMap ends with the
-// path of its resource.
+// Each path below the base URL begins with one of these constants: Places for the file
+// of a version, TimeGate for a TimeGate, TimeMap for a TimeMap. The path of a TimeGate
+// or TimeMap ends with the path of its resource.
 const (
 	Places   = "resourcesync/versions/"
 	TimeGate = "resourcesync/timegate/"

@@ -14,7 +14,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Start is the time that the clock of a suite shows at first.
+// Start is the initial time of a suite's clock.
 var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
@@ -235,7 +235,7 @@ func moments(t *testing.T, s Stores, c *clock) {
 		last = batch[1]
 	}
 	if last.Datetime.Before(Start.Add(time.Minute)) {
-		t.Errorf("the change has the Datetime %s, which is before the reserved moment", last.Datetime)
+		t.Errorf("the change has the Datetime %s, which is before the time passed to Reserve", last.Datetime)
 	}
 	seq, at, err := s.Facts.LastSeq(t.Context(), id)
 	must(t, err)

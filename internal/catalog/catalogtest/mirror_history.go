@@ -89,7 +89,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 	}
 	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
 		got := list(collect(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
-		if hours == 1 { // both states have ended since then, in this order
+		if hours == 1 { // both states have ended since then, so they come in the order in which they ended
 			wanted = " a:kept/a b:kept/b"
 		}
 		want(t, fmt.Sprintf("AsOf %d hours after the start", hours), got, wanted)
