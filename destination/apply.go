@@ -20,8 +20,8 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // number of resources without a request of their own that count as one resource in halfResources
-	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that count as one resource without a request
+	requestSize   = 4       // size in a batch of a resource that is requested by itself; any other resource has the size 1
+	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that add 1 to the size of a resource
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run

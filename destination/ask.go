@@ -43,8 +43,8 @@ type question struct {
 	trust error // error because of which the request has no result
 }
 
-// ask requests a disputed URI during planning, so that the guard counts the deletion to
-// which the answer may lead.
+// ask adds a request for a disputed URI. The requests are sent while the plan is made:
+// an answer may lead to a deletion, and the limit counts all deletions of the plan.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want

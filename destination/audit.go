@@ -171,8 +171,8 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// The mirror may have the changes after the list although the documents do not contain
-	// them.
+	// If the documents have all changes after the cursor, missing changes are older than
+	// the cursor, so the mirror has applied them.
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
@@ -211,9 +211,8 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare is called twice. The first call adds the resources that seem to differ to
-// doubtful, without a verdict. The second call judges these resources; doubtful is then
-// nil.
+// compare is called twice. The first call adds resources that seem to differ to the map
+// doubtful, and does not judge them. The second call, with a nil map, judges them.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)

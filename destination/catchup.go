@@ -59,7 +59,7 @@ func (r *runner) applyFurther(ctx context.Context, sp *SetPlan) (*runner, error)
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	// the further plan counts the resources skipped for these reasons again
+	// the earlier counts for these reasons are dropped, because the further plan counts the same resources again
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.bySkip()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)

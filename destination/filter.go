@@ -98,8 +98,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes judges the described resource by the path of its URI and by the media type
-// in the "describes" link.
+// describes reports whether the filter selects the target of a "describes" link, by the
+// path of the URI and by the media type in the link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {

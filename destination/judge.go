@@ -45,9 +45,8 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// comparedTo is called for a comparison with a list that does not state its time;
-// latest is the list's latest possible time. If that is not before the latest possible
-// time of the earlier lists of this kind (until), these no longer count.
+// comparedTo clears the field until if it is not later than latest, the latest possible
+// time of the list to compare with. latest is zero if that list states its time.
 func (k known) comparedTo(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -92,7 +91,7 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	if at := k.newest(served, now); (named || !h.Member && k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if named { // a list that does not state its time may have contained the member, and may be as late as known.until
+	if named { // a list that does not state its time may have contained the member; known.until is its latest possible time
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -107,9 +106,9 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// If an earlier run left a member out, the newest list may have described other bytes
-// of that member. Then that list is evidence against a deletion, but not against other
-// bytes.
+// evidenceBeside ignores the newest list if a statement is about the bytes of a member
+// and an earlier run may have left the member out: the list may have described other
+// bytes. For a deletion the list counts, because it contained the member.
 func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
 	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
 		k.Listed, k.Sure = time.Time{}, time.Time{}
@@ -156,7 +155,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 type word struct {
 	evidence.Statement
 	want *harvest.Resource // the described resource; for a deletion only its URI and time are set
-	or   *harvest.Resource // a second description, which may be older or newer; may be nil
+	or   *harvest.Resource // another description of the resource, if it is unknown which one is newer; else nil
 	from harvest.Location
 }
 

@@ -26,7 +26,7 @@ type planner struct {
 	stays   bool      // set if the cursor must not move, for example because the existence of a resource is disputed
 	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash
-	left    bool  // set if a resource was left out that other options would include
+	left    bool  // set if the options of this run left out a resource
 	asked   int64 // number of bytes to transfer if each resource is requested by itself, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
@@ -70,8 +70,8 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// The bytes in the mirror match the description w. confirm plans to record w, unless
-// the record would not change.
+// confirm plans to record the description w, which the bytes in the mirror match. It
+// plans nothing if the record would not change.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	proves := w.Provable() && !h.Verified
@@ -85,9 +85,9 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// needsListTime reports whether the time of a list that confirms bytes without a digest
-// must be recorded: the recorded time is too close to the lastmod to prove that the
-// bytes are not older.
+// needsListTime reports whether to record the time of a list that confirms bytes
+// without a digest: the recorded time is so close to the lastmod that the bytes may be
+// of an older version.
 func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(tolerance))
 }
@@ -182,7 +182,7 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 // findContent accepts the bytes of another URI only if their length and a digest of
 // sha-256 or better agree.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // every mirror records the sha-256 of its bytes
+	best := a.Want.Digests.Get(resourcesync.SHA256) // sha-256 comes first, because every mirror records the sha-256 of its bytes
 	if best.IsZero() {
 		best = a.Want.Digests.Strongest()
 	}

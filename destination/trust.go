@@ -27,7 +27,9 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns no sets unless the Source Description is complete.
+// orphans returns the sets that the mirror holds and the Source no longer offers. It
+// returns none if the Source Description is incomplete or the run is limited to some
+// sets.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -57,7 +59,8 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 
 func forgotten(set string) string { return "forgotten " + set }
 
-// orphan returns nil if the set is empty or already forgotten.
+// orphan describes a set that the Source no longer offers. It returns nil if the set is
+// empty or already forgotten.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {

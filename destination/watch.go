@@ -18,7 +18,7 @@ type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
 	Every time.Duration                        // time between two runs; 0 to derive it from how often the Source changes
 	Most  time.Duration                        // maximum time between two runs if Every is 0; 0 for 1 h
-	Rand  func() float64                       // returns a random number in [0,1), by which each wait varies up to a tenth; required
+	Rand  func() float64                       // returns a random number in [0,1), which changes each wait by up to a tenth; required
 	Told  func(Wait)                           // called before each wait; may be nil
 }
 

@@ -7,8 +7,8 @@
 // changes nothing. Of two statements the later one counts; their order is that of their
 // positions if both come from one Change List, else that of their times. A list with a
 // moment describes the state before that moment, so a change at the same moment comes
-// after the list. If whether a resource exists, or in which version, depends on an
-// order that is unknown or contradictory, the mirror requests the URI. A change of
+// after the list. If the existence or the version of a resource depends on an order
+// that is unknown or contradictory, the mirror requests the URI. A change of
 // unknown time happened between two known moments, and nothing shows whether it came
 // before or after a statement dated between these.
 package evidence

@@ -38,11 +38,11 @@ type Changes struct {
 	clear   time.Time            // if Jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
 	Early   bool                 // some new entries have earlier times than entries that an earlier run applied
 	newest  *changeList          // the last list that was read, without its entries; the next Position is in this list
-	index   string               // URI of the index that need not be requested while the last list is open; see Position.Index
+	index   string               // URI of the index, if it need not be requested while the last list is open (see Position.Index); else ""
 	asked   time.Time            // time of the last request for the index, by our clock
 	lists   int                  // number of lists that were read
 	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
-	stand   *changeList          // the first list that is open although its index calls it closed; the next Position stays in it
+	stand   *changeList          // the first list that is open although its index calls it closed; the next run continues in this list
 }
 
 // ErrLeft is wrapped by Changes.Rest if some Change Lists were not read because there
@@ -93,8 +93,8 @@ type ChangeEntry struct {
 	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
 	Least     time.Time // earliest possible time of the change if the lastmod turns out not to be its time
 	Most      time.Time // latest possible time of the change if the lastmod turns out not to be its time
-	ByLastMod bool      // the lastmod of a deletion is taken as its time, but may be the lastmod of the deleted version
-	OfBytes   bool      // the lastmod of a creation or update is taken as its time, but may be earlier than the change
+	ByLastMod bool      // the lastmod is used as the time of the deletion, but may be that of the deleted version
+	OfBytes   bool      // the lastmod is used as the time of the creation or update, but may be earlier
 	Last      bool      // the change is later than all changes that earlier runs read
 	Torn      bool      // the documents contradict each other on whether the resource exists, or in which version
 	Rival     *Resource // if Torn is set: another description of the resource, which may be the right one
@@ -109,9 +109,9 @@ type Change struct {
 	aged bool // Torn is set only because newer lists do not contain the resource
 }
 
-// found records whether the lists contain the entry at which an earlier run stopped
-// (yes), the time up to which that run read (at), and the time of the latest change
-// that it read (last). Times in the future are replaced by zero.
+// found describes what an earlier run read: whether the lists contain the entry at
+// which that run stopped (yes), the time up to which it read (at), and the time of the
+// latest change that it read (last). Times in the future are replaced by zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -120,9 +120,9 @@ type found struct {
 // Timed reports whether the time of the change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads a Change List or a package's manifest. If the list begins with the
-// entries that cur records as read, only the later entries are kept. known is
-// changeList.known of the previous list.
+// listOf reads a Change List or a package's manifest. If the list still begins with the
+// entries before the Position cur, only the later entries are kept. The argument known
+// is the field changeList.known of the previous list.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -219,7 +219,8 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	return nil
 }
 
-// oddities are the messages that report odd entries of a list.
+// oddities has a message for each kind of irregular entry, such as one without a
+// datetime.
 var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -384,7 +385,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // the changes added below count as those of a separate list
+	ch.lists++ // the changes added below count as one more list
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
@@ -441,8 +442,8 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the Position moves to another list that is open although its index says when it ended
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// Undated changes only if the Position moves, because it is about the changes that were
-	// read
+	// The field Undated is about the changes that were read, so it stays as it is if the
+	// Position does not move.
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}

@@ -47,7 +47,8 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// readFresh makes caches on the way ask the Source for the present document.
+// readFresh is like Read, but each cache on the way must ask the Source whether its
+// copy is current.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
@@ -74,7 +75,7 @@ func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // a later request may return the document instead of the HTML page
+	case bad.Page() != nil: // no DocumentError: a later request may return the document instead of this HTML page
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -134,9 +135,9 @@ func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.C
 // contains. Larger sets of keys are in temporary files.
 const namedBudget = 8 << 20
 
-// entry records what must be known about an entry before the document is used. If the
-// kind of document should contain each resource only once, entry adds the resource to
-// named, which finds repeated ones.
+// entry collects facts about an entry that are needed before the document is used. In a
+// document that should contain each resource once, it adds the resource to the keys
+// named, which detect repeated resources.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())

@@ -124,7 +124,7 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 // packageNumber returns the index of a package in Changes.in, counted from 1. It adds
 // the package if it is not there.
 func (ch *Changes) packageNumber(p *Package) int {
-	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // usually the previous change was in the same package
+	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // no search is needed, because most changes are in the same package as the previous one
 		return n
 	}
 	i := slices.Index(ch.in, p)

@@ -28,7 +28,7 @@ type lister struct {
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // the limit of maxDocuments was reached
-	opened   int             // number of members of all packages that were left open
+	opened   int             // number of members of the packages that stay open (see keepOpen)
 	unusable int             // number of unusable packages
 	before   []page          // pages with a link to a previous page
 }
@@ -39,8 +39,8 @@ func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) 
 
 type page struct{ doc, prev string }
 
-// Like each method of lister that yields resources, lists returns false if the consumer
-// stopped the iteration.
+// lists yields the resources of the lists at the URIs. It returns false if the consumer
+// stopped the iteration, like each method of lister that yields resources.
 func (r *lister) lists(uris []string) bool {
 	var failed error
 	usable := false
@@ -135,8 +135,8 @@ func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, erro
 	return r.open(uri)
 }
 
-// reportShifting is like reportUnsure, for lists that may have the same time when they
-// are read again.
+// reportShifting is like reportUnsure. It also sets Snapshot.Shifting, because the
+// lists may have the same time in a later run.
 func (r *lister) reportShifting(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.reportUnsure(q, text)
@@ -168,8 +168,8 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		// another document may give the time: the index of this list, or, if this is an
-		// index, one of its parts
+		// the time may be in another document: in the index of this list, or, if this is an
+		// index, in one of its parts
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
@@ -337,18 +337,17 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 		return r.partFailed(0, indexInIndex(uri))
 	}
 	r.sameGeneration(doc, e.At, &index.Header)
-	// An index may have a later time than a part, if its entry for the part states the
-	// time of the part (1.1 §10.2). Then the time of the snapshot is that of the oldest
-	// part.
+	// A part may be older than its index if the entry in the index states the time of the
+	// part (1.1 §10.2). The time of the snapshot is then that of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
 		r.fail(err) // the part may be an outdated copy, but its entries are used, with the time of the part
 	}
 	return r.pages(doc, level)
 }
 
-// sameGeneration checks that a document was made together with the index or dump that
-// names it: its time is the stated one, or in the period in which the index or dump was
-// made. Otherwise a resource that moved between two parts may be in neither.
+// sameGeneration reports a document that was not made together with the index or dump
+// that names it: its time is not the stated one or, if none is stated, is after the
+// index was made. A resource that moved between two such parts may be in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()

@@ -32,7 +32,7 @@ type Resource struct {
 	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
 	Changed time.Time // time of the change that gives the description, or "at" time of the list that gives it
-	Told    bool      // a change gives the description, not a list
+	Told    bool      // the description comes from a change, not from a list
 	Until   time.Time // latest possible time of a change of unknown time, for which Changed is the earliest possible time; else zero
 	Came    time.Time // time at which the bytes were fetched, by the clock of their server; zero if unknown
 

@@ -34,7 +34,7 @@ type sequence struct {
 	windows []window
 	named   map[string]bool // URIs of the Change Lists
 	lone    *Document       // document of the only list, if it was read; else nil
-	opened  int             // number of members of all packages that were left open
+	opened  int             // number of members of the packages that stay open (see keepOpen)
 	broken  bool            // some offered list cannot be used
 	jumbled bool            // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
 	via     string          // URI of the index, if the Capability List contains only the index
@@ -44,7 +44,7 @@ type sequence struct {
 	places  int             // number of lists that were added, counting repeated ones again
 	added   string          // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
 	closes  bool            // some list states its end ("until") itself, so an open list will do so when it is closed
-	Why     string          // reason why there are no lists, or no earlier ones; "" if there is none
+	Why     string          // reason why the sequence has no lists, or lacks earlier lists; "" if none is missing
 }
 
 // window is a Change List or the manifest of a package, with the period of its changes.
@@ -59,9 +59,9 @@ type window struct {
 	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
-// openChangeLists also looks for an index if the set offers only one list that is
-// closed or does not reach back to the given time. The caller must close the sequence
-// unless there is an error.
+// openChangeLists finds the Change Lists of a set. If the set offers only one list, and
+// that list is closed or begins after the given time, it also looks for an index. The
+// caller must close the sequence unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -73,9 +73,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather calls add for each URI, which adds the lists of the document there, and then
-// adds the lists in more. If one of the documents cannot be used, the sequence has no
-// lists. kind is the name of the documents, for messages.
+// gather calls the function add for each URI, to add the lists of the document there,
+// and then adds the lists in more. If one of the documents cannot be used, the sequence
+// has no lists. kind is the name of the documents in messages.
 func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -350,7 +350,7 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 }
 
 // readList keeps only the new entries of a list that an earlier run has begun to read.
-// known is changeList.known of the previous list.
+// The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
@@ -408,8 +408,8 @@ func (c *sequence) requestFresh(ctx context.Context, doc *Document, w window) (*
 	return nil, err
 }
 
-// maxLeft is the time after which an open, unchanged list is treated as closed if its
-// index calls it closed. Before that, it is treated as an outdated copy.
+// maxLeft is the time without new entries after which an open list is treated as closed
+// if its index calls it closed. Until then, the list is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
 // countsAsClosed reports whether an open list that its index calls closed was unchanged
@@ -475,9 +475,9 @@ func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) 
 // closedBy reports whether the period of a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start returns the index of the first list whose period includes t or begins after t,
-// or that of the last list. The last package of a Change Dump counts up to the end of
-// the dump, because it shows that there were no changes until then.
+// start returns the index of the first list whose period ends after t, or of the last
+// list if there is none. The last package of a Change Dump counts up to the end of the
+// dump, because it shows that there were no changes until then.
 func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
@@ -486,10 +486,10 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load returns the changes of the lists. ready is one of the lists that was already
-// read, or nil. Only changes after the last unusable list are returned, because changes
-// before them are missing. If no list can be used, load returns nil and sets Why. Lists
-// are read up to the time least even if there are more changes than MaxChanges.
+// load returns the changes of the lists. ready is a list that was already read; it may
+// be nil. If a list is unusable, load returns only the changes after that list. If no
+// list can be used, load returns nil and sets Why. load stops after MaxChanges changes,
+// but not before it has read the changes up to the time least.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window

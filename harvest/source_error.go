@@ -14,7 +14,7 @@ import (
 // because of that document.
 type DocumentError struct {
 	URI    string
-	Reason string             // text that makes a sentence with the URI before it
+	Reason string             // rest of a sentence that begins with the URI
 	Err    error              // error of the decoder; may be nil
 	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
 }

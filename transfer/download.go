@@ -139,7 +139,7 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of the program wrote the checkpoint
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of the program wrote the hash, so all bytes are fetched again
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at

@@ -205,9 +205,9 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// isSafe reports whether the ETag of the package or the digest of a member excludes
-// bytes of several versions of the package. A package that was transferred whole (nil)
-// is always safe.
+// isSafe reports whether the bytes of a member cannot be mixed from several versions of
+// the package: the package has a strong ETag, or the member has a strong digest. A
+// package that was transferred whole (nil) is always safe.
 func (r *remotePackage) isSafe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

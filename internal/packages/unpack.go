@@ -291,8 +291,9 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put stores the bytes of a member as the resource want. The reader body verifies and
-// hashes the bytes. proved is true if a length or a digest proves the bytes.
+// Put is a function that stores the bytes of a member. want is the description of the
+// resource, and body verifies and hashes the bytes. proved is true if a length or a
+// digest proves the bytes.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
 // Take passes a member to the function put, and verifies the bytes by all known digests
@@ -339,7 +340,7 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
-	want.Length, want.Digests = known.Length, known.Digests // the manifest may have given the values that prove the bytes
+	want.Length, want.Digests = known.Length, known.Digests // the values that proved the bytes may come from the manifest and not from the plan
 	return want, n, err
 }
 
