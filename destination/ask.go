@@ -117,7 +117,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 	}
 	open := "which version is the last one"
 	if deleted {
-		open = "whether it was deleted before or after it last existed"
+		open = "which is later, its deletion or its last version"
 	}
 	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not show %s, and a request for it did not show it either: %v", q.want.URI, open, q.trust))
 	return nil

@@ -195,7 +195,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // the first pass has already counted the skipped resources
+		skip, _ := au.scope.admit(w, false) // skipped resources are not counted here, because the first pass has counted them
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
@@ -211,8 +211,8 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare is called twice. The first call adds resources that seem to differ to the map
-// doubtful, and does not judge them. The second call, with a nil map, judges them.
+// compare is called twice. The first call puts resources that seem to differ into the
+// map doubtful, and does not judge them. The second call, with a nil map, judges them.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)

@@ -53,8 +53,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// chooseSnapshot makes another plan, from the kind of snapshot s. It returns that plan
-// if the function prefers accepts it, otherwise pl.
+// chooseSnapshot makes another plan, from the kind of snapshot s. The function prefers
+// decides whether the new plan or pl is returned.
 func (k *setPlanner) chooseSnapshot(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, prefers func(*planner) bool) (*planner, error) {
 	other, err := k.planFrom(ctx, s, why, reason)
 	switch {
@@ -78,7 +78,7 @@ func (pl *planner) hasLessEvidence(list *planner) bool {
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
 // planWithoutSnapshot returns a plan without actions if the Source offers no list or
-// dump. If the lists and dumps could not be used, it returns the error failed.
+// dump. If it offers some that cannot be used, the result is the error failed.
 func (k *setPlanner) planWithoutSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
@@ -241,9 +241,9 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// nextScope returns the Scope of the next cursor. If the documents may lack changes
-// that earlier runs read (overlooked), the Scope of these runs still counts, because
-// the resources that they left out may have changed.
+// nextScope returns the identifier of filters (Scope) for the next cursor. If the
+// documents may lack changes that earlier runs read (overlooked), the Scope of these
+// runs still counts, because the resources that they left out may have changed.
 func (pl *planner) nextScope(overlooked bool) string {
 	earlier := ""
 	if overlooked {

@@ -37,8 +37,9 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// If there are more failures than the report can list, a change at the Source is
-// probably not their cause.
+// unfinished reports whether changes at the Source are left to apply, or have probably
+// caused failures. They are probably not the cause if there are more failures than the
+// report can list.
 func (rep *SetReport) unfinished() bool {
 	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
 		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })

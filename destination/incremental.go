@@ -50,7 +50,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // earlier versions of the program wrote cursors without a Baseline
+		next.Baseline = ch.Served // set here, because earlier versions of the program wrote cursors without a Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()

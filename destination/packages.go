@@ -86,8 +86,8 @@ func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64
 // If the package is unusable, usePackage turns the action into a request for the
 // resource.
 func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	// Came is set only if the time of the change is exact: for an inexact time, nothing
-	// shows that the package was made after the change
+	// for an inexact time Came stays zero, because nothing shows that the package was made
+	// after the change
 	if transfer.Timed(&a.Want) && a.Want.Until.IsZero() {
 		a.Want.Came = r.d.Client.Now()
 	}

@@ -30,7 +30,7 @@ type planner struct {
 	asked   int64 // number of bytes to transfer if each resource is requested by itself, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
-	named     int64              // number of resources in the Source's state of the set
+	named     int64              // number of resources that the Source has in the set
 	bulk      *bulk              // the package that is being planned; nil if none is
 	questions []question
 	asks      int // number of questions
@@ -92,8 +92,9 @@ func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(tolerance))
 }
 
-// withLaterTime gives the resource the time of the mirror's state if that is later, but
-// not in the future, because a later change in a Change List may have an earlier time.
+// withLaterTime returns the resource with the later of two times: its own and that of
+// the mirror's state, unless that is in the future. A later change in a Change List may
+// have an earlier time.
 func (pl *planner) withLaterTime(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w

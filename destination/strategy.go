@@ -83,7 +83,7 @@ func (f *planInputs) worthComparing(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// dumpMaySave reports whether a dump may cost less than requests for each resource.
+// dumpMaySave reports whether a dump may cost less than one request for each resource.
 // Either its packages are transferred whole, or only their manifests and parts of them.
 func dumpMaySave(st *harvest.Snapshot, gets, members int64) bool {
 	bytes, known := st.Weight()

@@ -27,9 +27,8 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns the sets that the mirror holds and the Source no longer offers. It
-// returns none if the Source Description is incomplete or the run is limited to some
-// sets.
+// orphans returns the sets that the mirror holds and the Source no longer offers; none
+// if the Source Description is incomplete or the user has chosen sets.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil

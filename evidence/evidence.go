@@ -69,7 +69,7 @@ type Held struct {
 	At       time.Time // time of the last applied statement
 	Until    time.Time // latest possible time of the last applied statement if its exact time is unknown; At is then the earliest possible time
 	Change   bool      // the last applied statement was a change
-	Ahead    bool      // the last applied statement comes after the recorded position in the Change List, so the order of entries proves nothing
+	Ahead    bool      // the last applied statement is later than the recorded position in the Change List, so the position of an entry does not show which is later
 	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is then zero
 	Gone     bool      // the resource is recorded as deleted, and no newer list was read since; Member is then false
 }

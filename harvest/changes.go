@@ -73,7 +73,7 @@ type changeList struct {
 	maxAge  time.Duration             // how long the response may be cached
 	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
 	placed  func(time.Time) time.Time // returns its argument, or the zero time for a time in the future
-	odd     [len(oddities)]int        // number of entries for each oddity of a Change List
+	odd     [len(oddities)]int        // number of irregular entries of each kind
 }
 
 const (
@@ -91,8 +91,8 @@ type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
-	Least     time.Time // earliest possible time of the change if the lastmod turns out not to be its time
-	Most      time.Time // latest possible time of the change if the lastmod turns out not to be its time
+	Least     time.Time // earliest possible time of the change, for the case that the lastmod is not its time
+	Most      time.Time // latest possible time of the change, for the case that the lastmod is not its time
 	ByLastMod bool      // the lastmod is used as the time of the deletion, but may be that of the deleted version
 	OfBytes   bool      // the lastmod is used as the time of the creation or update, but may be earlier
 	Last      bool      // the change is later than all changes that earlier runs read
@@ -348,7 +348,8 @@ func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// appendEntry appends the text of an entry from which the digest of a list is computed.
+// appendEntry appends the text of an entry. The digest of a list is computed from these
+// texts.
 func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
@@ -385,7 +386,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // the changes added below count as one more list
+	ch.lists++ // the changes added below get a list number of their own
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {

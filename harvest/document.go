@@ -64,7 +64,7 @@ func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(text) {
-		_ = body.Close() // onePackage requests the package again, as a whole or in parts
+		_ = body.Close() // closed first, because onePackage requests the package again, whole or in parts
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
@@ -177,7 +177,7 @@ func (doc *Document) repeated(named *spool.Keys) error {
 
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		// the type lister reports a missing "at" attribute
+		// a missing "at" attribute is reported by the type lister, with its consequence
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}

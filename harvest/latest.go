@@ -78,7 +78,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // the list has an older entry of the same resource
+		before.Entry.News = false // News marks the oldest new entry of a resource, and the list has an older one
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && order.backward && before.Entry.News
@@ -93,7 +93,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 // they disagree on whether the resource exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // the position of the change in its list shows that it is later than the changes of earlier runs
+	if before.Last { // the position in the list shows that the change is not earlier than Changed
 		least = before.Changed
 	}
 	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {

@@ -389,7 +389,8 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed ends the iteration if a Resource List can be used instead of the dump.
+// packageFailed reports an unusable package. It ends the iteration if a Resource List
+// can be used instead of the dump.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}

@@ -91,7 +91,7 @@ func (o *Offer) openTrack(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // earlier runs have applied the lists before that of the Position completely
+	if err == nil && stands != nil && c.added == stands.uri { // lists before that of the Position are dropped, because earlier runs have applied them completely
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err

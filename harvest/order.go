@@ -108,7 +108,7 @@ type ordering struct {
 	back     [2]string // URIs of the first two consecutive anchors of which the second has an earlier time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list begins with its newest entry
-	straight [2]bool   // whether the times of the anchors ascend if one of the two resources in back is left out
+	straight [2]bool   // for each of the two resources in back: whether the times of the anchors ascend without its anchors
 	claims   *spool.Table[*claim]
 }
 
@@ -150,8 +150,8 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim summarises what the entries of one resource say, in the order of their times
-// and in the order of the list.
+// claim summarises the entries of one resource: which one is the last by time, and
+// which one is the last in the list.
 type claim struct {
 	URI     string
 	Loose   bool         // the time of some entry of the resource is not certain
@@ -172,7 +172,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // time of the previous anchor, if one of the two resources in back is left out
+	var last [2]time.Time // for each of the two resources in back: time of the previous anchor, without its anchors
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {

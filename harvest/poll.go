@@ -101,7 +101,7 @@ func (c *sequence) indexToSkip(ctx context.Context, ch *Changes, cur Position) (
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.newest.URI: // an earlier run has stored the index only if lists state their own end
+	case cur.List == ch.newest.URI: // the Position has the URI of the index only if the lists state their own end
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

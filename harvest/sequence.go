@@ -282,7 +282,7 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// the open list is the newest; if the index names it last, the index has the order of
+	// the open list is the newest: if the index names it last, the index has the order of
 	// publication, even if the times of the lists do not ascend
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
@@ -337,8 +337,8 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// The "next" links between the lists of an index do not lead to further pages, so
-// request follows them only if the list is not from an index (paged).
+// request reads a list. It follows "next" links to further pages only if the list is
+// not from an index (paged): in an index, these links lead to other lists.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:

@@ -35,8 +35,8 @@ type chunk struct {
 	segments []segment // transferred byte ranges, sorted by their position in the package
 }
 
-// If several resources need the same member, the chunk has a chunkMember for each of
-// them, and each is taken once.
+// chunkMember is a member that one resource needs. If several resources need the same
+// member, the chunk has a chunkMember for each of them.
 type chunkMember struct {
 	span
 	claimed bool

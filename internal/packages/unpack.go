@@ -208,8 +208,8 @@ func (u *Unpacker) findMembers(ctx context.Context, p *plannedPackage, byParts b
 	return nil
 }
 
-// openWhole is called if range requests would cost more than the whole package. The
-// order of the members in the plan decides how many requests are needed.
+// openWhole transfers the whole package. It is called if the order of the members in
+// the plan needs so many range requests that the whole package costs less.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
