@@ -32,8 +32,8 @@ const maxNamed = 20
 // later.
 const maxAnswer = 16 << 20
 
-// question is a request for a URI, made because the documents do not show whether its
-// resource exists.
+// question is a planned request for a URI, because the documents do not show whether
+// its resource exists.
 type question struct {
 	word
 	held Held

@@ -238,9 +238,9 @@ func decisive(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// A member of the mirror that the Source does not list is not extra if the member is
-// newer than the documents, or if the documents have no known time and no change
-// reports the deletion.
+// findExtra judges the members that the Source does not list. A member is not extra if
+// it is newer than the documents, or if the documents have no known time and no change
+// reports its deletion.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)

@@ -27,7 +27,7 @@ type auditor struct {
 	found  []finding // resources whose bytes are read in parallel
 	odd    tally
 	faults *spool.Log[fault] // resources to be repaired; nil for an audit without repair
-	again  bool              // set while repaired resources are judged again
+	again  bool              // set during the second verdict, after the repair
 }
 
 type finding struct {

@@ -158,7 +158,7 @@ func (k *setPlanner) planFrom(ctx context.Context, s harvest.SnapshotKind, why, 
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // changes after this list are missing, and an incremental synchronisation misses none
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // not used: changes after this list are missing, and an incremental synchronisation misses none
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
@@ -299,7 +299,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	}
 	pl.skip(skip)
 	pl.left = pl.left || skip != SkipUnsupported
-	pl.stays = pl.stays || skip == SkipRecord // the cursor does not move, so the next run reads the metadata record again
+	pl.stays = pl.stays || skip == SkipRecord // the cursor stays where it is, so that the next run reads the metadata record again
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}

@@ -134,8 +134,8 @@ func (d *Destination) client() *fetch.Client {
 	return d.Client
 }
 
-// The reader reads documents only from the Source's own origin and from origins that
-// the user allowed.
+// reader returns a reader for documents from the Source's own origin and from origins
+// that the user allowed.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),

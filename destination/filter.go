@@ -90,7 +90,8 @@ func (f *filter) paths(path string) (included, excluded bool) {
 	return f.include.Empty() || f.include.Match(path, false), excluded
 }
 
-// A resource of unknown type passes, because leaving it out would be a guess.
+// typed reports whether the filter selects a media type. An unknown type passes,
+// because leaving the resource out would be a guess.
 func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true

@@ -129,6 +129,7 @@ func (pl *planner) recordsDeletion(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// While nothing changes, the cursor is written again after each cursorInterval. The time
-// of the cursor shows the mirror that time has passed (see Losses).
+// cursorInterval is the time after which the cursor is written again although nothing
+// has changed. The time of the cursor shows the mirror that time has passed (see
+// Losses).
 const cursorInterval = 6 * time.Hour

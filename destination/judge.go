@@ -15,13 +15,14 @@ import (
 // equal.
 const tolerance = 2 * time.Second
 
-// applied ignores times in the future, which come from a wrong clock.
+// applied returns what the mirror has applied, without times in the future, which come
+// from a wrong clock.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest ignores lists dated in the future.
+// newest returns the time of the newest list that is not dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }

@@ -160,7 +160,8 @@ func (s *SetPlan) decidedActions(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// Retries are carried out last, so that permanent failures delay nothing.
+// retry reports whether an action requests a resource again that failed in an earlier
+// run. Retries are carried out last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
 // URIs returns the URIs of the plan's sets.

@@ -180,7 +180,7 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	return err
 }
 
-// findContent accepts the bytes of another URI only if their length and a digest of
+// findContent plans to copy the bytes of another URI if their length and a digest of
 // sha-256 or better agree.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	best := a.Want.Digests.Get(resourcesync.SHA256) // sha-256 comes first, because every mirror records the sha-256 of its bytes

@@ -71,7 +71,8 @@ func size(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// A batch does not have two actions for the same URI.
+// full reports whether the batch has no room for the action. A batch does not have two
+// actions for the same URI.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*requestSize || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
@@ -325,7 +326,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		// After planning, an action of another set has changed the bytes of the URI.
+		// An action of another set has changed the bytes of the URI since the plan was made.
 		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):

@@ -42,7 +42,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // the Source never offers a set that the mirror made itself
+		if _, err := fetch.Parse(set); err != nil { // skipped: the mirror made this set itself, so the Source never offers it
 			continue
 		}
 		o, err := d.orphan(ctx, set)

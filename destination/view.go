@@ -34,8 +34,8 @@ type named struct {
 	others []harvest.Item
 }
 
-// compare calls handle for each resource at the Source that admit accepts. It adds the
-// keys of all resources to seen, unless seen is nil.
+// compare calls handle for each resource at the Source that the function admit accepts.
+// It adds the keys of all resources to seen, unless seen is nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, handle func(word, *Held) error) error {
 	uri := func(w *named) string { return w.URI }
 	return lookUp(ctx, v.d.Mirror, v.of, v.admitted(ctx, seen, twice, admit), uri, func(batch []named, held []Held) error {
@@ -164,7 +164,8 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// If lift is set, no document counts as older than the mirror's state.
+// applied returns what the mirror has applied. If AcceptRollback is set (lift), it
+// returns nothing, so that no document counts as older than the mirror's state.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}

@@ -87,8 +87,9 @@ type rhythm struct {
 	failed      int // number of consecutive runs that failed
 }
 
-// While the Source does not change, each wait is 1.5 times as long as the previous one,
-// so a change is seen late by at most half the time since the previous change.
+// wait returns how long to wait after a run. While the Source does not change, each
+// wait is 1.5 times as long as the previous one, so a change is seen late by at most
+// half the time since the previous change.
 func (r *rhythm) wait(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++

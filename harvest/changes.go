@@ -231,7 +231,8 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
-// If the entries that an earlier run read have changed, all entries count as new.
+// read reads the entries of the list. If the entries that an earlier run read have
+// changed, all entries count as new.
 func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
@@ -253,8 +254,8 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 	return nil
 }
 
-// If resumed is set, readNew skips the entries that an earlier run read, and returns
-// false if these have changed.
+// readNew reads the entries of the document. If resumed is set, it skips those that an
+// earlier run read, and returns false if they have changed.
 func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte

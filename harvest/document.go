@@ -57,8 +57,8 @@ func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Ca
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// If the response is a package, readResponse returns a generated dump with that package
-// as its only entry.
+// readResponse reads a document from a response. If the response is a package, it
+// returns a generated dump with that package as its only entry.
 func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()

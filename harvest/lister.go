@@ -23,7 +23,7 @@ type lister struct {
 	ctx    context.Context
 	yield  func(Item, error) bool
 	listed *spool.Index                                           // URIs of listed resources that also have a change after the lists
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for the nth entry of a document that is not an index
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for each entry of a document that is not an index; n is the number of the entry
 
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
@@ -225,8 +225,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
 }
 
-// takeEntry skips the entry if a later entry of the document is about the same
-// resource.
+// takeEntry yields the resource of an entry, unless a later entry of the document is
+// about the same resource.
 func (r *lister) takeEntry(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
@@ -260,7 +260,8 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// If the package of the entry cannot be used, addPackage makes the snapshot partial.
+// addPackage adds the package of an entry. If it cannot be used, the snapshot becomes
+// partial.
 func (r *lister) addPackage(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
@@ -414,7 +415,7 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// The oldest part decides the time of the snapshot.
+// setAt sets the time of the snapshot to that of its oldest part.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t

@@ -359,8 +359,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	if err != nil {
 		return nil, err
 	}
-	// a dump without packages is not used, because the Resource List shows whether any
-	// resource exists
+	// a dump without packages is not used, because the Resource List shows whether the set
+	// has resources
 	if st.spare && len(st.Packages) == 0 {
 		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 	}

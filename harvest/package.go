@@ -160,8 +160,8 @@ func (p *Package) OtherFormat() error {
 
 const relContents = "contents"
 
-// packageOf ignores a copy of the manifest at an origin from which documents may not be
-// read.
+// packageOf returns the package of an entry. It ignores a copy of the manifest at an
+// origin from which documents may not be read.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {

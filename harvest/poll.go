@@ -23,7 +23,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	if err == nil {
 		_, err = r.named(cur.List, base)
 	}
-	if err != nil { // the user no longer allows the origin of the list
+	if err != nil { // documents may no longer be read from the origin of the list
 		return nil, nil, nil
 	}
 	c := r.newSequence(set.URI, "Change List")

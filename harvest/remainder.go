@@ -32,7 +32,7 @@ const droppedText = `{"dropped":true}`
 // NewRemainder restores a Remainder from the text that its method Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
-// A deletion has no Remainder.
+// remainderOf returns the Remainder of an entry. A deletion has none.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
 	// links to patches are left out, because they belong to a change and not to the resource

@@ -91,7 +91,7 @@ func (r Remainder) Represented(uri string) bool {
 	return err == nil && slices.ContainsFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical && l.Href == uri })
 }
 
-// A smaller rank is preferred.
+// rank returns the position of the media type in accept. A smaller rank is preferred.
 func rank(accept []string, mediaType string) int {
 	if n := MatchType(accept, mediaType); n >= 0 {
 		return n

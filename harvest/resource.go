@@ -145,7 +145,8 @@ func (w *Resource) Choose(origins map[string]bool) {
 	}
 }
 
-// mayAsk does not allow http at another origin for a resource with an https URI.
+// mayAsk reports whether the resource may be fetched from another URI. It does not
+// allow http at another origin for a resource with an https URI.
 func (w *Resource) mayAsk(uri string, origins map[string]bool) bool {
 	u, err := fetch.ParseReference(uri)
 	switch {

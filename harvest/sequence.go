@@ -95,7 +95,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 	for _, w := range more {
 		c.add(w)
 	}
-	if len(c.windows) > maxDocuments { // the limit is checked before any list is read
+	if len(c.windows) > maxDocuments { // checked here, before any list is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
 	}
@@ -226,7 +226,7 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// findStarts reads each list whose start the index does not give.
+// findStarts reads the lists whose start is not in the index, to get their start.
 func (c *sequence) findStarts(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -254,7 +254,8 @@ func (c *sequence) findStarts(ctx context.Context) error {
 	return nil
 }
 
-// The text of the error contains the URI only once.
+// notUsable returns an error whose text contains the URI once, even if err contains it
+// already.
 func notUsable(what, uri string, err error) error {
 	var bad *DocumentError
 	switch {
@@ -424,9 +425,9 @@ func (c *sequence) countsAsClosed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// changesAfter begins after the entries that an earlier run read, if the list of the
-// Position still begins with them. Otherwise it begins with the first list that has
-// changes after the time of the Position.
+// changesAfter returns the changes after the entries that an earlier run read, if the
+// list of the Position still begins with them. Otherwise it returns the changes from
+// the first list on that has changes after the time of the Position.
 func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })

@@ -63,7 +63,8 @@ func (r SourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// meansUnusable excludes temporary errors, because a later run may read the document.
+// meansUnusable reports whether the error makes a document unusable. A temporary error
+// does not, because a later run may read the document.
 func meansUnusable(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }

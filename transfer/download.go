@@ -173,8 +173,8 @@ func (dl *Download) fetchMissing(ctx context.Context, first *fetch.Response) err
 	return dl.verify()
 }
 
-// If the server cannot send exactly the missing bytes, requestMissing requests the
-// whole resource.
+// requestMissing requests the bytes that are not stored yet. If the server cannot send
+// exactly these bytes, it requests the whole resource.
 func (dl *Download) requestMissing(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {

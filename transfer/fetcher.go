@@ -160,8 +160,8 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 	return n, coding, nil
 }
 
-// A request for a duplicate is not repeated, because the bytes can be fetched from
-// another URI.
+// requestAt returns the request for the resource w at a URI. A request for a duplicate
+// is not repeated, because the bytes can be fetched from another URI.
 func requestAt(w *harvest.Resource, uri string) fetch.Request {
 	req := Request(w)
 	req.URL, req.Once = uri, !isOwn(w, uri)
@@ -252,7 +252,8 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, dl.note.Coding, err
 }
 
-// If the stored bytes of an earlier run are lost, putPart fetches all bytes once more.
+// putPart stores the bytes of a Download. If bytes of an earlier run are lost, it
+// fetches all bytes once more.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

@@ -40,8 +40,8 @@ type Opened struct {
 	spent  bool           // all wanted members have been taken, so the transferred bytes are of no further use
 }
 
-// If whole is false and the server supports range requests, open reads only the ZIP
-// directory. Otherwise it transfers and verifies the whole package.
+// open opens a package. If whole is false and the server supports range requests, it
+// reads only the ZIP directory. Otherwise it transfers and verifies the whole package.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err

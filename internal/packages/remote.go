@@ -128,7 +128,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// Reading returns an error if the response is shorter than the span.
+// open opens a part of the package. Reading it returns an error if the response is too
+// short.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil

@@ -344,8 +344,8 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	return want, n, err
 }
 
-// If range requests read the package, openMember waits until the chunk of the member is
-// loaded.
+// openMember opens a member. If range requests read the package, it waits until the
+// chunk of the member is loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -423,8 +423,8 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// countLost does not count the members of an unusable package, which prepare has
-// reported.
+// countLost counts a member that could not be taken, unless the whole package is
+// unusable: prepare has reported that.
 func (u *Unpacker) countLost(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
