@@ -102,7 +102,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set of the mirror contains the URI with these bytes
+	case q.trust == nil && q.kept && exists && !q.held.Member: // nothing to fetch: another set of the mirror contains the URI with these bytes
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)

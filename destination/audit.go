@@ -217,7 +217,7 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // the first pass has given this verdict for the same document
+		case w.Bytes == evidence.Same && doubtful == nil: // not judged again: the first call has given this verdict for the same document
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true

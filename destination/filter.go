@@ -64,7 +64,7 @@ func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case deleted: // a deletion has no links, and the deleted resource may have been metadata about a selected resource
+	case deleted: // selected, because the deleted resource may have been metadata about a selected resource: a deletion has no links that show this
 		return true
 	}
 	said, err := w.Remainder.Parse()

@@ -97,7 +97,7 @@ func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, err
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // the plan may say that only parts of the package are transferred
+		a.Via = ViaDump // set here, because the plan may say that only parts of the package are transferred
 	}
 	switch {
 	case err == nil:

@@ -113,7 +113,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.withLaterTime(w, h)
 	pl.lookWhole(w)
-	if w.BytesAt != "" { // the bytes of an alternate representation are not in the package
+	if w.BytesAt != "" { // no package is used, because the bytes of an alternate representation are not in it
 		from = harvest.Location{}
 	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}

@@ -113,7 +113,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
 		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
-		if !pl.Moment.IsZero() { // a request may return newer bytes than those of the past moment
+		if !pl.Moment.IsZero() { // packages are preferred, because a request may return newer bytes than those of the past moment
 			pl.bulk.prefer = PreferDump
 		}
 	}

@@ -73,7 +73,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *discover.UnknownSetError // the Source offered the set when Loop began and may offer it again, so Loop goes on
+	var set *discover.UnknownSetError // the Source offered the set when Loop began and may offer it again, so Loop does not end
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 

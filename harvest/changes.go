@@ -137,7 +137,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // a document cannot be complete up to a time in the future
+		l.ended = time.Time{} // zero, because a document cannot be complete up to a time in the future
 	}
 	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.C
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // an error of the temporary file is not an error of the document
+	var failed error // error of the temporary file, which is not an error of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)

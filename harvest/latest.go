@@ -73,7 +73,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false
 		return ch.latest.Put(before)
-	case c.Changed.Before(before.Entry.Changed), // lists may overlap
+	case c.Changed.Before(before.Entry.Changed), // an older change comes later, because lists may overlap
 		beside && order.backward && c.Changed.Equal(before.Entry.Changed):
 		if !beside || !order.down || !before.Entry.News {
 			return nil

@@ -119,7 +119,8 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	// an index that does not name the list of the Position must be an outdated copy
+	// an index that does not name the list of the Position must be an outdated copy, so the
+	// list is added
 	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri

@@ -61,7 +61,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	// the duplicates and patches of the resource do not give the bytes of the alternate
+	// dropped, because the duplicates and patches of the resource do not give the bytes of
+	// the alternate
 	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil

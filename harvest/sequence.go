@@ -162,7 +162,7 @@ func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref strin
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		// an index is never divided into pages
+		// read without further pages, because an index is never divided into pages
 		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
 			defer index.Close()
 			return c.index(index)
@@ -353,7 +353,7 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 // readList keeps only the new entries of a list that an earlier run has begun to read.
 // The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
+	if w.sealed(cur.At) { // nothing is read: an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -495,7 +495,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // Position.Left is set only if earlier runs have applied all changes of the lists before that of the Position
+		if !cur.Left.IsZero() { // if Position.Left is set, earlier runs have also applied later lists, so the entries of these lists are not certainly new
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

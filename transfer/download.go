@@ -222,7 +222,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, received more", most)}}
 		}
 		came := buf[:n]
-		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
+		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // a hash never returns an error
 		if _, err := dl.Part.Write(came); err != nil {
 			return err
 		}

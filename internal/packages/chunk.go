@@ -52,7 +52,7 @@ type segment struct {
 
 func (s segment) free() {
 	if s.file != nil {
-		_ = s.file.Close() // a temporary file
+		_ = s.file.Close() // the error is harmless: the file is temporary
 	}
 }
 
