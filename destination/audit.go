@@ -40,7 +40,7 @@ type Audit struct {
 // SetAudit is the result of an audit for one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // time of the list that was compared, together with the changes after it
+	At        time.Time         // time of the list that was compared; the changes after the list were compared too
 	Followed  time.Time         // time up to which the mirror has applied the Source's changes; zero if it has applied none
 	Verdicts  map[Verdict]int64 // number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
@@ -49,7 +49,7 @@ type SetAudit struct {
 	Weak      int64  // resources for which only md5, sha-1 or sha-224 proves the verdict VerdictSame
 	Repaired  int64  // resources that the audit repaired
 	Partial   error  // error of an unusable document; the audit may then have missed resources
-	Gap       string // description of the changes after the list that are unknown; "" if there are none
+	Gap       string // description of the unknown changes after the list; "" if there are none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.

@@ -158,7 +158,7 @@ func (k *setPlanner) planFrom(ctx context.Context, s harvest.SnapshotKind, why, 
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // not used: changes after this list are missing, and an incremental synchronisation misses none
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // this list is not used: changes after it are missing, and an incremental synchronisation misses none
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)

@@ -279,7 +279,7 @@ func eachSet(ctx context.Context, sets []discover.Set, plan func(discover.Set) e
 			}
 		}
 		if errors.As(err, new(*harvest.UncoveredError)) {
-			return err // the error already contains the URI of the set
+			return err // returned as it is, because it already contains the URI of the set
 		}
 		if err != nil {
 			return fmt.Errorf("set %s: %w", set.URI, err)

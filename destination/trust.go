@@ -74,8 +74,8 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	return o, err
 }
 
-// keepOrphans deletes the record that a set was forgotten if the Source offers the set
-// again.
+// If the Source offers a forgotten set again, keepOrphans deletes the record that the
+// set was forgotten.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	for _, s := range p.Sets {
 		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {

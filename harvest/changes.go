@@ -475,7 +475,7 @@ func (l *changeList) wentBack(cur Position) string {
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
 // stores it in the same transaction as the results, and passes it to the next run.
 type Position struct {
-	At      time.Time // time, according to documents of the Source, up to which all changes were read
+	At      time.Time // time up to which all changes were read, according to the documents of the Source
 	List    string    // URI of the last Change List read; "" after a baseline
 	From    string    // "from" attribute of the last Change List read, as written
 	Applied int       // number of entries of the last Change List that were read

@@ -94,7 +94,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // if the rest of the body cannot be read, the document was incomplete
+		_, bad.Transfer = io.Copy(io.Discard, body) // the document is incomplete if the rest of the body cannot be read
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer

@@ -78,7 +78,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // News marks the oldest new entry of a resource, and the list has an older one
+		before.Entry.News = false // not News, because the list has an older new entry of the same resource
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && order.backward && before.Entry.News

@@ -126,7 +126,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// nextPage returns nil if doc is the last page or its next page was already read.
+// nextPage opens the page after doc. It returns nil if doc is the last page or its next
+// page was already read.
 func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.allowsMore(doc) {
@@ -436,7 +437,8 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// applyChange returns ok=false if the change deleted the resource.
+// applyChange returns the later of two descriptions of a resource: the listed one or
+// that of the change. It returns ok=false if the change deleted the resource.
 func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}

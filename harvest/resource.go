@@ -97,8 +97,8 @@ const MaxURI = 8 << 10
 // maxDuplicates is the maximum number of duplicates of a resource that are tried.
 const maxDuplicates = 3
 
-// duplicates returns no URIs if the entry has no digest to prove the bytes. preferred
-// is the number of duplicates with a "pri" attribute.
+// duplicates returns the URIs of an entry's duplicates; none if the entry has no digest
+// to prove the bytes. preferred is the number of duplicates with a "pri" attribute.
 func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
 		return nil, 0

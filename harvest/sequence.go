@@ -194,8 +194,7 @@ func (c *sequence) add(w window) {
 }
 
 // justNow is the largest difference between a time in a document and the Date header of
-// its response at which they count as the same time. The Date header is in whole
-// seconds.
+// its response that counts as none, because the Date header is in whole seconds.
 const justNow = 2 * time.Second
 
 func (c *sequence) index(index *Document) error {

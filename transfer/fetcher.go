@@ -214,8 +214,9 @@ func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// openPart returns nil if the transfer is too short to be worth storing, or cannot be
-// stored. length is the number of bytes to transfer; -1 if it is unknown.
+// openPart opens the Part for a transfer; nil if the transfer is too short to be worth
+// storing, or cannot be stored. length is the number of bytes to transfer; -1 if it is
+// unknown.
 func (f *Fetcher) openPart(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil

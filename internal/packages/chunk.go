@@ -109,7 +109,8 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load repeats a failed transfer as often as the client repeats a failed request.
+// load transfers the chunk, and repeats a failed transfer as often as the client
+// repeats a failed request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)

@@ -18,7 +18,7 @@ import (
 // These are the sizes of requests for parts of packages.
 const (
 	TailSize = 64 << 10 // number of bytes at the end of a package that the first request asks for; they contain most ZIP directories
-	GapSize  = 64 << 10 // largest gap in bytes between two members that one request for both may include
+	GapSize  = 64 << 10 // members with at most this many bytes between them are requested together
 )
 
 // errNoParts means that a server sends the whole package in response to a range
@@ -70,7 +70,8 @@ type remotePackage struct {
 	tail    []byte // last bytes of the package, from the first response
 }
 
-// openRemote returns errNoParts if the server sends only whole packages.
+// openRemote opens a package for range requests. It returns errNoParts if the server
+// sends only whole packages.
 func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {

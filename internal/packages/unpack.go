@@ -103,8 +103,8 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load waits while too many chunks are in memory. If one chunk fails, the later chunks
-// of the package fail without a request.
+// load transfers the chunks of a package, and waits while too many chunks are in
+// memory. If one chunk fails, the later chunks of the package fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var failed atomic.Pointer[error] // error of the first chunk that failed
 	for _, c := range chunks {
@@ -143,8 +143,8 @@ func (p *plannedPackage) close() {
 	p.pkg, p.found = nil, nil
 }
 
-// prepare makes one report about an unusable package, so that its members fail without
-// a message of their own.
+// prepare opens a package and finds its members. It makes one report about an unusable
+// package, so that the members fail without a message of their own.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
