@@ -128,7 +128,7 @@ func (pl *planner) lacked(q *question) bool {
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// send reads no more of the response than the comparison needs.
+// send requests the URI. It reads no more of the response than the comparison needs.
 func (q *question) send(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}

@@ -76,7 +76,8 @@ func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
 	return at, nil
 }
 
-// keepSilent is called before the run applies any action of the plan.
+// keepSilent stores the latest possible time of lists that do not state their time. It
+// is called before the run applies any action of the plan.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {

@@ -75,7 +75,7 @@ func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // no DocumentError: a later request may return the document instead of this HTML page
+	case bad.Page() != nil: // not a DocumentError, because a later request may return the document instead of this HTML page
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
