@@ -20,8 +20,8 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // number of resources without a request of their own that count as one resource in halfResources
-	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that count as one resource without a request
+	requestSize   = 4       // size in a batch of a resource that is requested by itself; any other resource has the size 1
+	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that add 1 to the size of a resource in a batch
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run
@@ -58,7 +58,7 @@ type Failure struct {
 	Err error
 }
 
-// maxFailures limits SetReport.Failures, not SetReport.Failed.
+// maxFailures is the maximum length of SetReport.Failures; SetReport.Failed counts all.
 const maxFailures = 1000
 
 // ErrOutage means that the run ended because the Source stopped answering.

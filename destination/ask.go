@@ -32,8 +32,8 @@ const maxNamed = 20
 // later.
 const maxAnswer = 16 << 20
 
-// question is a request for a URI, made because the documents do not show whether its
-// resource exists.
+// question is a planned request for a URI, because the documents do not show whether
+// its resource exists.
 type question struct {
 	word
 	held Held
@@ -43,8 +43,8 @@ type question struct {
 	trust error // error because of which the request has no result
 }
 
-// ask requests a disputed URI during planning, so that the guard counts the deletion to
-// which the answer may lead.
+// ask adds a request for a disputed URI. The requests are sent while the plan is made:
+// an answer may lead to a deletion, and the limit counts all deletions of the plan.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
@@ -102,7 +102,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set of the mirror contains the URI with these bytes
+	case q.trust == nil && q.kept && exists && !q.held.Member: // nothing to fetch: another set of the mirror contains the URI with these bytes
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
@@ -118,7 +118,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 	}
 	open := "which version is the last one"
 	if deleted {
-		open = "whether it was deleted before or after it last existed"
+		open = "which is later, its deletion or its last version"
 	}
 	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not show %s, and a request for it did not show it either: %v", q.want.URI, open, q.trust))
 	return nil
@@ -129,7 +129,7 @@ func (pl *planner) lacked(q *question) bool {
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// send reads no more of the response than the comparison needs.
+// send requests the URI. It reads no more of the response than the comparison needs.
 func (q *question) send(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}

@@ -40,7 +40,7 @@ type Audit struct {
 // SetAudit is the result of an audit for one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // time of the list that was compared, together with the changes after it
+	At        time.Time         // time of the list that was compared; the changes after the list were compared too
 	Followed  time.Time         // time up to which the mirror has applied the Source's changes; zero if it has applied none
 	Verdicts  map[Verdict]int64 // number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
@@ -49,7 +49,7 @@ type SetAudit struct {
 	Weak      int64  // resources for which only md5, sha-1 or sha-224 proves the verdict VerdictSame
 	Repaired  int64  // resources that the audit repaired
 	Partial   error  // error of an unusable document; the audit may then have missed resources
-	Gap       string // description of the changes after the list that are unknown; "" if there are none
+	Gap       string // description of the unknown changes after the list; "" if there are none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.
@@ -171,8 +171,8 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// The mirror may have the changes after the list although the documents do not contain
-	// them.
+	// If the documents have all changes after the cursor, missing changes are older than
+	// the cursor, so the mirror has applied them.
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
@@ -195,7 +195,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // the first pass has already counted the skipped resources
+		skip, _ := au.scope.admit(w, false) // skipped resources are not counted here, because the first pass has counted them
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
@@ -211,14 +211,13 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare is called twice. The first call adds the resources that seem to differ to
-// doubtful, without a verdict. The second call judges these resources; doubtful is then
-// nil.
+// compare is called twice. The first call puts resources that seem to differ into the
+// map doubtful, and does not judge them. The second call, with a nil map, judges them.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // the first pass has given this verdict for the same document
+		case w.Bytes == evidence.Same && doubtful == nil: // not judged again: the first call has given this verdict for the same document
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
@@ -239,9 +238,9 @@ func decisive(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// A member of the mirror that the Source does not list is not extra if the member is
-// newer than the documents, or if the documents have no known time and no change
-// reports the deletion.
+// findExtra judges the members that the Source does not list. A member is not extra if
+// it is newer than the documents, or if the documents have no known time and no change
+// reports its deletion.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)

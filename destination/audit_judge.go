@@ -27,7 +27,7 @@ type auditor struct {
 	found  []finding // resources whose bytes are read in parallel
 	odd    tally
 	faults *spool.Log[fault] // resources to be repaired; nil for an audit without repair
-	again  bool              // set while repaired resources are judged again
+	again  bool              // set during the second verdict, after the repair
 }
 
 type finding struct {
@@ -136,7 +136,7 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
-	case f.held.Due != "" && len(proof) == 0: // without a digest, the reason in Due still holds: a restored state, or a failed fetch
+	case f.held.Due != "" && len(proof) == 0: // no digest proves the bytes, so they must still be fetched again, for the reason in Due
 		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
 	case f.disputed:
 		f.verdict, f.err = VerdictUnverifiable, errDisputed

@@ -53,8 +53,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// chooseSnapshot makes a second plan, from the other kind of snapshot s. It returns the
-// second plan if prefers returns true for it, otherwise pl.
+// chooseSnapshot makes another plan, from the kind of snapshot s. The function prefers
+// decides whether the new plan or pl is returned.
 func (k *setPlanner) chooseSnapshot(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, prefers func(*planner) bool) (*planner, error) {
 	other, err := k.planFrom(ctx, s, why, reason)
 	switch {
@@ -77,7 +77,8 @@ func (pl *planner) hasLessEvidence(list *planner) bool {
 // has already applied.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// planWithoutSnapshot returns a plan without actions unless a list failed with an error.
+// planWithoutSnapshot returns a plan without actions if the Source offers no list or
+// dump. If it offers some that cannot be used, the result is the error failed.
 func (k *setPlanner) planWithoutSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
@@ -94,7 +95,7 @@ func (k *setPlanner) planWithoutSnapshot(why string, failed error) (*planner, er
 // These errors are reasons not to use a dump although each of its documents is usable.
 var (
 	errDiffers  = &harvest.SourceError{Err: errors.New("the dump proves less than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("the times of the dump's parts differ or are unknown")} // if the parts have different times, a resource may be missing from all of them
+	errDoubtful = &harvest.SourceError{Err: errors.New("the times of the dump's parts differ or are unknown")} // a resource that moved between two parts of different times may be in neither
 )
 
 // compareWithDump returns the given plan or a plan from the Resource Dump, whichever
@@ -157,7 +158,7 @@ func (k *setPlanner) planFrom(ctx context.Context, s harvest.SnapshotKind, why, 
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // changes after this list are missing, but an incremental synchronisation has all changes
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // this list is not used: changes after it are missing, and an incremental synchronisation misses none
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
@@ -240,9 +241,9 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// nextScope returns the Scope of the cursor after the run. If the documents may lack
-// changes that earlier runs read, resources that these runs left out may have changed
-// since, so the Scope of the earlier runs still counts.
+// nextScope returns the identifier of filters (Scope) for the next cursor. If the
+// documents may lack changes that earlier runs read (overlooked), the Scope of these
+// runs still counts, because the resources that they left out may have changed.
 func (pl *planner) nextScope(overlooked bool) string {
 	earlier := ""
 	if overlooked {
@@ -277,9 +278,8 @@ func (pl *planner) unknownChanges(st *view, overlooked bool) string {
 	return st.Gap
 }
 
-// severalChoices is the Scope of a cursor if runs with different filters have left
-// resources out. It differs from every identifier of filters, so the next run makes a
-// baseline.
+// severalChoices is the Scope of a cursor after runs with different filters have left
+// resources out. No filters have this identifier, so the next run makes a baseline.
 const severalChoices = "several"
 
 // repeatedError means that several documents list the same resources, so the plan must
@@ -299,7 +299,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	}
 	pl.skip(skip)
 	pl.left = pl.left || skip != SkipUnsupported
-	pl.stays = pl.stays || skip == SkipRecord // the cursor does not move, so the next run reads the metadata record again
+	pl.stays = pl.stays || skip == SkipRecord // the cursor stays where it is, so that the next run reads the metadata record again
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}
@@ -365,7 +365,7 @@ func (st *view) cursor() Cursor {
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // no change gives the position a time, so the "from" datetime of the Change List is used
+	if c.List != "" && c.At.IsZero() { // no list or change gives the cursor a time, so it gets the "from" datetime of the Change List
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

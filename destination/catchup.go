@@ -37,8 +37,9 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// If there are more failures than the report can list, a change at the Source is
-// probably not their cause.
+// unfinished reports whether changes at the Source are left to apply, or have probably
+// caused failures. They are probably not the cause if there are more failures than the
+// report can list.
 func (rep *SetReport) unfinished() bool {
 	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
 		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
@@ -59,7 +60,7 @@ func (r *runner) applyFurther(ctx context.Context, sp *SetPlan) (*runner, error)
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	// the further plan counts the resources skipped for these reasons again
+	// the earlier counts for these reasons are dropped, because the further plan counts the same resources again
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.bySkip()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)

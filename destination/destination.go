@@ -105,7 +105,7 @@ const (
 	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows when the batch is committed
 	EventDone        EventKind = "done"        // the bytes are verified, and their batch is committed or is being committed
 	EventFailed      EventKind = "failed"      // an action failed; the run continues
-	EventRetried     EventKind = "retried"     // the failed resources of the set are tried again in this run, so each earlier EventFailed is void unless its error is ErrNoPlace
+	EventRetried     EventKind = "retried"     // the failed resources of the set, except those with ErrNoPlace, are tried again in this run; their EventFailed no longer counts
 	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
 	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text has the way and the result
 	EventVerdict     EventKind = "verdict"     // Audit judged one resource
@@ -134,8 +134,8 @@ func (d *Destination) client() *fetch.Client {
 	return d.Client
 }
 
-// The reader reads documents only from the Source's own origin and from origins that
-// the user allowed.
+// reader returns a reader for documents from the Source's own origin and from origins
+// that the user allowed.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
@@ -187,8 +187,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// If an earlier run has read the Source, an HTML page in place of a document may come
-// from a firewall or an outage, so blocked returns an error of the Source for it.
+// blocked returns an error of the Source if an earlier run has read the Source, and now
+// an HTML page comes instead of a document: the page may come from a firewall or an
+// outage.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -207,8 +208,8 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	return err
 }
 
-// sourceURI returns the URI of the Source Description, or without one the URI of the
-// only set.
+// sourceURI returns the URI of the Source Description. If there is none, it returns the
+// URI of the only set.
 func sourceURI(src *discover.Source) string {
 	if src.Description != "" {
 		return src.Description

@@ -64,7 +64,7 @@ func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case deleted: // a deletion has no links, and the deleted resource may have been metadata about a selected resource
+	case deleted: // selected, because the deleted resource may have been metadata about a selected resource: a deletion has no links that show this
 		return true
 	}
 	said, err := w.Remainder.Parse()
@@ -90,7 +90,8 @@ func (f *filter) paths(path string) (included, excluded bool) {
 	return f.include.Empty() || f.include.Match(path, false), excluded
 }
 
-// A resource of unknown type passes, because leaving it out would be a guess.
+// typed reports whether the filter selects a media type. An unknown type passes,
+// because leaving the resource out would be a guess.
 func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true
@@ -98,8 +99,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes judges the described resource by the path of its URI and by the media type
-// in the "describes" link.
+// describes reports whether the filter selects the target of a "describes" link, by the
+// path of the URI and by the media type in the link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {

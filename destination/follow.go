@@ -114,7 +114,7 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 		case !found.Reaches:
 			return &GapError{f.set, since, found.Why}
 		}
-		for c, err := range ch.All() { // Changes.All yields changes in the order of their times if they are not in packages
+		for c, err := range ch.All() { // in the order of their times, because no change from a Change List is in a package
 			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
 				err = f.tell(c.Change, &c.Resource)
 			}

@@ -127,8 +127,9 @@ func (l *weighing) collectTouched(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// Members that joined the set within the last 24 hours are counted separately, up to
-// guard.MaxMoved of them. Further ones are counted as old members.
+// planned counts the planned deletions. Members that joined the set within the last 24
+// hours are counted separately, up to guard.MaxMoved of them; further ones count as old
+// members.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {
@@ -150,8 +151,8 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// A deleted resource is not lost if its content still exists: an unchanged member has
-// the same content, or the plan copies the content to another URI.
+// forgetMoved forgets the contents that still exist: an unchanged member has the same
+// content, or the plan copies the content to another URI.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
 	unchanged := spool.Minus(l.pl.d.Mirror.Keys(ctx, l.pl.Set), touched.Sorted())

@@ -50,7 +50,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // earlier versions of the program wrote cursors without a Baseline
+		next.Baseline = ch.Served // set here, because earlier versions of the program wrote cursors without a Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
@@ -104,11 +104,11 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 		case gone && !h.Member && !pl.recordsDeletion(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // an unusable document may report that the resource was created again
+			pl.Same++ // no deletion: an unusable document may report that the resource was created again
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
-			pl.doubted = true // the deletion contradicts the mirror: a list later than the deletion contained the resource
+			pl.doubted = true // the mirror got the resource from a list that is later than the deletion, so one of the times is wrong
 		}
 		if err := pl.judge(ctx, word{Statement: said, want: w, or: c.Or(), from: c.Location}, h); err != nil {
 			return err
@@ -117,7 +117,8 @@ func (pl *planner) planChanges(ctx context.Context, batch []*harvest.Change, old
 	return nil
 }
 
-// recordsDeletion is called for deletions of resources that the mirror does not hold.
+// recordsDeletion reports whether to record the deletion of a resource that the mirror
+// does not hold. It also counts deletions of resources that were never listed.
 func (pl *planner) recordsDeletion(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
@@ -128,6 +129,7 @@ func (pl *planner) recordsDeletion(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// While nothing changes, the cursor is written again after each cursorInterval. The time
-// of the cursor shows the mirror that time has passed (see Losses).
+// cursorInterval is the time after which the cursor is written again although nothing
+// has changed. The time of the cursor shows the mirror that time has passed (see
+// Losses).
 const cursorInterval = 6 * time.Hour

@@ -15,13 +15,14 @@ import (
 // equal.
 const tolerance = 2 * time.Second
 
-// applied ignores times in the future, which come from a wrong clock.
+// applied returns what the mirror has applied, without times in the future, which come
+// from a wrong clock.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest ignores lists dated in the future.
+// newest returns the time of the newest list that is not dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
@@ -45,9 +46,8 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// comparedTo is called for a comparison with a list that does not state its time;
-// latest is the list's latest possible time. If that is not before the latest possible
-// time of the earlier lists of this kind (until), these no longer count.
+// comparedTo clears the field until if it is not later than latest, the latest possible
+// time of the list to compare with. latest is zero if that list states its time.
 func (k known) comparedTo(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -76,7 +76,8 @@ func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
 	return at, nil
 }
 
-// keepSilent is called before the run applies any action of the plan.
+// keepSilent stores the latest possible time of lists that do not state their time. It
+// is called before the run applies any action of the plan.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {
@@ -92,7 +93,7 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	if at := k.newest(served, now); (named || !h.Member && k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if named { // a list that does not state its time may have contained the member, and may be as late as known.until
+	if named { // a list that does not state its time may have contained the member; known.until is its latest possible time
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -107,9 +108,9 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// If an earlier run left a member out, the newest list may have described other bytes
-// of that member. Then that list is evidence against a deletion, but not against other
-// bytes.
+// evidenceBeside ignores the newest list if a statement is about the bytes of a member
+// and an earlier run may have left the member out: the list may have described other
+// bytes. For a deletion the list counts, because it contained the member.
 func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
 	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
 		k.Listed, k.Sure = time.Time{}, time.Time{}
@@ -156,7 +157,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 type word struct {
 	evidence.Statement
 	want *harvest.Resource // the described resource; for a deletion only its URI and time are set
-	or   *harvest.Resource // a second description, which may be older or newer; may be nil
+	or   *harvest.Resource // another description of the resource, if it is unknown which one is newer; else nil
 	from harvest.Location
 }
 

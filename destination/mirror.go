@@ -32,7 +32,7 @@ type Held struct {
 	Told    bool                  // set if Changed is the time of a change, and not of a list
 	Until   time.Time             // latest possible time of a change of unknown time, for which Changed is the earliest possible time; else zero
 	Came    time.Time             // time at which the bytes arrived, by their server's clock; zero if unknown or not needed
-	Unnamed bool                  // set if the mirror has restored the resource, which the lists that were read before no longer contained
+	Unnamed bool                  // set if a person has restored the resource although the last lists did not contain it
 	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
 	Due     string                // reason why the bytes must be fetched again; "" if they need not be
 	Wanted  harvest.Resource      // the Source's latest description of the resource, if Due is set
@@ -45,10 +45,10 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time, by our clock, of the run that wrote the cursor; renewed every 6 hours even without changes
 	Listed   time.Time // time ("at" attribute) of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier value of Listed that is not in the future
+	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: its last value that was not
 	Baseline time.Time // time of the last baseline, by the Source's clock; zero if unknown
-	Alone    Alone     // numbers of resources that runs since the last baseline left out although no filter excludes them
-	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time; such a list is read in each run
+	Alone    Alone     // numbers of resources that were left out since the last baseline although no filter excludes them
+	Silent   bool      `json:",omitzero"` // set if the newest list does not state its time, so that each run must read it again
 	Scope    string    // identifier of the filters that left resources out; "" if they left none out
 }
 
@@ -139,20 +139,20 @@ type Mirror interface {
 	Begin(ctx context.Context) (Batch, error)
 }
 
-// Losses are the members of a set that were deleted within a window: the last 24 hours,
-// or longer if a changed clock makes that uncertain. In a younger mirror the window
+// Losses are the members of a set that were deleted within a period: the last 24 hours,
+// or longer if a changed clock makes that uncertain. In a younger mirror the period
 // begins when the set was in step for the first time.
 type Losses struct {
-	Members int64                              // number of members of the set when the window began
-	Lost    int64                              // number of members deleted in the window, except those deleted with Consent or added again
+	Members int64                              // number of members of the set at the beginning of the period
+	Lost    int64                              // number of members deleted in the period, except those deleted with Consent or added again
 	Each    iter.Seq2[Loss, error]             // the deleted members that Lost counts; nil if there are none
-	Joined  iter.Seq2[resourcesync.Key, error] // keys of the members that were added in the window and are neither deleted nor restored, in ascending order; may be nil
+	Joined  iter.Seq2[resourcesync.Key, error] // keys of the members that were added in the period and are neither deleted nor restored, in ascending order; may be nil
 }
 
 // Loss is a deleted member.
 type Loss struct {
 	SHA256 resourcesync.Digest // digest of the member's bytes; zero if there were none
-	Old    bool                // the resource was a member when the window began
+	Old    bool                // the resource was a member at the beginning of the period of the Losses
 }
 
 // ErrOccupied is returned by Put and Copy (wrapped, with the path) if the path of the

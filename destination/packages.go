@@ -38,7 +38,7 @@ func (a *Action) member() packages.Member {
 
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// If an action cannot copy or adopt local bytes, transfer fetches the bytes.
+// transfer gets the bytes of an action. It fetches them if local bytes cannot be used.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.useLocalBytes(ctx, b, a); done {
@@ -63,8 +63,8 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// If the local bytes are not the expected ones, useLocalBytes turns the action into a
-// fetch.
+// useLocalBytes copies or adopts local bytes. If they are not the expected ones, it
+// turns the action into a fetch.
 func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
@@ -83,11 +83,11 @@ func (r *runner) useLocalBytes(ctx context.Context, b Batch, a *Action) (n int64
 	return 0, false, nil
 }
 
-// If the package is unusable, usePackage turns the action into a request for the
-// resource.
+// usePackage takes the bytes from a package. If the package is unusable, it turns the
+// action into a request for the resource.
 func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	// Came is set only if the time of the change is exact: for an inexact time, nothing
-	// shows that the package was made after the change
+	// for an inexact time Came stays zero, because nothing shows that the package was made
+	// after the change
 	if transfer.Timed(&a.Want) && a.Want.Until.IsZero() {
 		a.Want.Came = r.d.Client.Now()
 	}
@@ -97,7 +97,7 @@ func (r *runner) usePackage(ctx context.Context, b Batch, a *Action) (int64, err
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // the plan may have been to transfer only parts of the package
+		a.Via = ViaDump // set here, because the plan may say that only parts of the package are transferred
 	}
 	switch {
 	case err == nil:

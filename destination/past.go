@@ -39,7 +39,7 @@ func Moment(ctx context.Context, m Mirror) (time.Time, error) {
 	return recallTime(ctx, m, pastMoment)
 }
 
-// moment returns the zero time for a mirror of the present.
+// moment returns the past moment of the mirror; zero for a mirror of the present.
 func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	if d.Mirror == nil {
 		return d.At, nil

@@ -18,7 +18,8 @@ func (r *runner) reportPatches() {
 	}
 }
 
-// usePatches returns done=false if the resource must be fetched whole.
+// usePatches makes the resource from patches. It returns done=false if the resource
+// must be fetched whole.
 func (r *runner) usePatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil

@@ -114,7 +114,7 @@ type SetState struct {
 type SetPlan struct {
 	SetState
 	Counts
-	Bytes    int64    // number of bytes to transfer, without the resources of unknown length
+	Bytes    int64    // number of bytes to transfer; resources of unknown length do not count
 	Requests int64    // number of requests for resources, packages and parts of packages
 	Reasons  []string // reasons for the choices of the planner, one sentence each, in order
 	Members  int64    // number of members of the set before the run; counted only if deletions are planned
@@ -127,7 +127,7 @@ type SetPlan struct {
 	silent    time.Time    // latest possible time of a list that does not state its time; zero if there is none
 	consent   bool         // set if a person has approved the deletions
 	set       discover.Set // the planned set
-	scope     *scope       // scope for planning the set again; nil if it is not planned again
+	scope     *scope       // decides which resources a further plan of the set handles; nil if no further plan is made
 	move      *CursorMove
 	actions   *spool.Log[Action]    // actions as the planner made them; Action.Package is still an index in decisions, counted from 1
 	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs
@@ -160,7 +160,8 @@ func (s *SetPlan) decidedActions(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// Retries are carried out last, so that permanent failures delay nothing.
+// retry reports whether an action requests a resource again that failed in an earlier
+// run. Retries are carried out last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
 // URIs returns the URIs of the plan's sets.
@@ -188,8 +189,8 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 }
 
 // rotatedRetries yields the actions that failed in an earlier run. Each plan begins
-// with another retry, so that a resource that ends each run does not always prevent the
-// same other retries.
+// with a different one. Otherwise a resource whose retry ends each run would always
+// prevent the retries after it.
 func (s *SetPlan) rotatedRetries() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
@@ -278,7 +279,7 @@ func eachSet(ctx context.Context, sets []discover.Set, plan func(discover.Set) e
 			}
 		}
 		if errors.As(err, new(*harvest.UncoveredError)) {
-			return err // the error already contains the URI of the set
+			return err // returned as it is, because it already contains the URI of the set
 		}
 		if err != nil {
 			return fmt.Errorf("set %s: %w", set.URI, err)

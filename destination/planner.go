@@ -26,11 +26,11 @@ type planner struct {
 	stays   bool      // set if the cursor must not move, for example because the existence of a resource is disputed
 	empty   bool      // set if the mirror has no member of the set
 	sum     hash.Hash
-	left    bool  // set if a resource was left out that other options would include
+	left    bool  // set if the options of this run left out a resource
 	asked   int64 // number of bytes to transfer if each resource is requested by itself, with an estimate for unknown lengths
 
 	twice     map[spool.Key]bool // resources that several documents list
-	named     int64              // number of resources in the Source's state of the set
+	named     int64              // number of resources that the Source has in the set
 	bulk      *bulk              // the package that is being planned; nil if none is
 	questions []question
 	asks      int // number of questions
@@ -70,8 +70,8 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// The bytes in the mirror match the description w. confirm plans to record w, unless
-// the record would not change.
+// confirm plans to record the description w, which the bytes in the mirror match. It
+// plans nothing if the record would not change.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	proves := w.Provable() && !h.Verified
@@ -85,15 +85,16 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// needsListTime reports whether the time of a list that confirms bytes without a digest
-// must be recorded: the recorded time is too close to the lastmod to prove that the
-// bytes are not older.
+// needsListTime reports whether to record the time of a list that confirms bytes
+// without a digest: the recorded time is so close to the lastmod that the bytes may be
+// of an older version.
 func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(tolerance))
 }
 
-// withLaterTime gives the resource the time of the mirror's state if that is later, but
-// not in the future, because a later change in a Change List may have an earlier time.
+// withLaterTime returns the resource with the later of two times: its own and that of
+// the mirror's state, unless that is in the future. A later change in a Change List may
+// have an earlier time.
 func (pl *planner) withLaterTime(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -112,7 +113,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.withLaterTime(w, h)
 	pl.lookWhole(w)
-	if w.BytesAt != "" { // the bytes of an alternate representation are not in the package
+	if w.BytesAt != "" { // no package is used, because the bytes of an alternate representation are not in it
 		from = harvest.Location{}
 	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
@@ -179,10 +180,10 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	return err
 }
 
-// findContent accepts the bytes of another URI only if their length and a digest of
+// findContent plans to copy the bytes of another URI if their length and a digest of
 // sha-256 or better agree.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // every mirror records the sha-256 of its bytes
+	best := a.Want.Digests.Get(resourcesync.SHA256) // sha-256 comes first, because every mirror records the sha-256 of its bytes
 	if best.IsZero() {
 		best = a.Want.Digests.Strongest()
 	}

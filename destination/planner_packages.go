@@ -104,7 +104,8 @@ func (b *bulk) cheapestWay() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// Between the members of one package, actions without a package may be added.
+// addMember adds an action for a member of a package. Actions without a package may be
+// added between the members of one package.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
@@ -112,7 +113,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
 		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
-		if !pl.Moment.IsZero() { // a request may return newer bytes than those of the past moment
+		if !pl.Moment.IsZero() { // packages are preferred, because a request may return newer bytes than those of the past moment
 			pl.bulk.prefer = PreferDump
 		}
 	}

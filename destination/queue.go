@@ -29,7 +29,7 @@ type queue struct {
 type openBatch struct {
 	r       *runner
 	b       Batch
-	n       int          // size of the batch in units of 1/cheap of a resource
+	n       int          // sum of the sizes of the actions (see the function size)
 	more    atomic.Int64 // size added by resources that, contrary to the plan, needed a request of their own
 	bytes   int64
 	uris    map[resourcesync.Key]bool
@@ -61,27 +61,27 @@ func weight(a *Action) int64 {
 	return harvest.LengthOr(a.Want.Length)
 }
 
-// size returns how much of a batch an action takes, in units of 1/cheap of a resource.
-// The other attributes of the resource count too, because they stay in memory until the
-// batch is committed.
+// size returns the size of an action in a batch. The other attributes of the resource
+// add to the size, because they stay in memory until the batch is committed.
 func size(a *Action) int {
 	n := 1
 	if a.Kind == Fetch && !a.packaged() {
-		n = cheap
+		n = requestSize
 	}
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// A batch does not have two actions for the same URI.
+// full reports whether the batch has no room for the action. A batch does not have two
+// actions for the same URI.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
-	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
+	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*requestSize || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
 // lookAhead is the number of URIs that the mirror looks up together.
 const lookAhead = 64
 
-// When lookAhead actions are waiting, add starts their transfers, for which it waits
-// until workers are free.
+// add adds an action to the open batch. It starts the waiting transfers when there are
+// lookAhead of them, and returns when each has a worker.
 func (q *queue) add(ctx context.Context, a Action) error {
 	key := resourcesync.KeyOf(a.Want.URI)
 	if q.open != nil && q.open.full(&a, key) {
@@ -326,7 +326,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		// After planning, an action of another set has changed the bytes of the URI.
+		// An action of another set has changed the bytes of the URI since the plan was made.
 		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):

@@ -83,8 +83,8 @@ func (f *planInputs) worthComparing(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// A dump is either transferred whole, or first its manifests are read, and then parts
-// of its packages.
+// dumpMaySave reports whether a dump may cost less than one request for each resource.
+// Either its packages are transferred whole, or only their manifests and parts of them.
 func dumpMaySave(st *harvest.Snapshot, gets, members int64) bool {
 	bytes, known := st.Weight()
 	count := int64(len(st.Packages))

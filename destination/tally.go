@@ -9,8 +9,8 @@ import (
 	"instep/transfer"
 )
 
-// These are oddities of the Source's documents, which a run counts. Their values
-// continue those of transfer.Oddity.
+// These are the irregularities in the Source's documents that a run counts. Their
+// values continue those of transfer.Oddity.
 const (
 	oddDeletion = iota + transfer.Oddities // deletion of a resource that was never listed; the Source may use other URIs in deletions than in lists
 	oddProof                               // resource that had a strong digest and now has a weak one or none, as if an attacker had changed the bytes
@@ -18,8 +18,8 @@ const (
 	oddities
 )
 
-// A run makes one note for each oddity and set, with the number of resources and the
-// URI of the first one.
+// oddNotes are the messages about oddities. A run sends one message for each kind of
+// oddity in a set, with the number of resources and the URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -70,5 +70,6 @@ func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
 	}
 }
 
-// An attacker can make other bytes with the same weak digest.
+// weak reports whether all digests are weak: an attacker can make other bytes with the
+// same digests.
 func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }

@@ -27,7 +27,8 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns no sets unless the Source Description is complete.
+// orphans returns the sets that the mirror holds and the Source no longer offers; none
+// if the Source Description is incomplete or the user has chosen sets.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -41,7 +42,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // the Source never offers a set that the mirror made itself
+		if _, err := fetch.Parse(set); err != nil { // skipped: the mirror made this set itself, so the Source never offers it
 			continue
 		}
 		o, err := d.orphan(ctx, set)
@@ -57,7 +58,8 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 
 func forgotten(set string) string { return "forgotten " + set }
 
-// orphan returns nil if the set is empty or already forgotten.
+// orphan describes a set that the Source no longer offers. It returns nil if the set is
+// empty or already forgotten.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
@@ -72,8 +74,8 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	return o, err
 }
 
-// keepOrphans deletes the record that a set was forgotten if the Source offers the set
-// again.
+// If the Source offers a forgotten set again, keepOrphans deletes the record that the
+// set was forgotten.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	for _, s := range p.Sets {
 		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {

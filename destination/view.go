@@ -20,22 +20,22 @@ type view struct {
 	d     *Destination
 	of    string    // URI of the set
 	known known     // what the mirror knows about the set from earlier runs
-	lift  time.Time // if AcceptRollback is set: statements with an earlier time count as made at this time; else zero
+	lift  time.Time // if AcceptRollback is set: this time replaces earlier times in the documents; else zero
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.comparedTo(st.Latest)}
 }
 
-// named is a description of a resource, with the descriptions in other documents
-// (others) if none is known to be later.
+// named is a description of a resource. The field others has the different descriptions
+// with the same time in other documents.
 type named struct {
 	harvest.Item
 	others []harvest.Item
 }
 
-// compare calls handle for each resource at the Source that admit accepts. It adds the
-// keys of all resources to seen, unless seen is nil.
+// compare calls handle for each resource at the Source that the function admit accepts.
+// It adds the keys of all resources to seen, unless seen is nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, handle func(word, *Held) error) error {
 	uri := func(w *named) string { return w.URI }
 	return lookUp(ctx, v.d.Mirror, v.of, v.admitted(ctx, seen, twice, admit), uri, func(batch []named, held []Held) error {
@@ -50,9 +50,10 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	})
 }
 
-// admitted yields the resources in twice, which several documents list, after all
-// others and with all their descriptions. If the changes are older than the mirror's
-// state, admitted takes descriptions from the list and not from the changes.
+// admitted yields the resources that the function admit accepts. Resources that several
+// documents list (twice) come last, each with all its descriptions. If the changes are
+// older than the mirror's state, admitted takes descriptions from the list and not from
+// the changes.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -123,7 +124,8 @@ func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	return d
 }
 
-// maxOthers is the maximum length of named.others.
+// maxOthers is the maximum number of further descriptions of one resource
+// (named.others).
 const maxOthers = 4
 
 // withDescription keeps only the later of two descriptions, or both if it is unknown
@@ -162,7 +164,8 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// If lift is set, no document counts as older than the mirror's state.
+// applied returns what the mirror has applied. If AcceptRollback is set (lift), it
+// returns nothing, so that no document counts as older than the mirror's state.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
@@ -180,7 +183,7 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		return s
 	}
 	s, _ := w.By.Word()
-	if h.Member && !w.At.After(a.Listed) { // no newer list was applied that might lack the resource
+	if h.Member && !w.At.After(a.Listed) { // the mirror has applied this list or a newer one, and still has the member
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
@@ -192,8 +195,9 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 	return s
 }
 
-// judgeUnlisted returns what the documents say about a member that they do not list:
-// that a change deleted it (told), or that the lists do not contain it.
+// judgeUnlisted returns what the documents say about a member that they do not list.
+// told is true if a change deleted the member, and false if the lists do not contain
+// it.
 func (v *view) judgeUnlisted(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
@@ -221,8 +225,8 @@ func (v *view) judgeUnlisted(h *Held) (_ evidence.Statement, _ *harvest.Resource
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
-// mayOverlook reports whether the documents may lack changes of unknown time that
-// earlier runs read. If lift is set, the documents count as later than these changes.
+// mayOverlook reports whether earlier runs read changes of unknown time that the
+// documents may lack. It returns false if AcceptRollback is set (lift).
 func (v *view) mayOverlook() bool {
 	s := v.Changes.Span()
 	return v.lift.IsZero() && v.known.Undated.After(evidence.Later(v.Newest(), evidence.Later(s.Latest, s.Until)))
@@ -242,8 +246,8 @@ func (v *view) wentBack() string {
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
 
-// lookUp calls handle with batches of the values, and with the mirror's records of
-// their URIs in a set.
+// lookUp looks up the URIs of the values in the mirror. It calls handle with each batch
+// of values and their records in a set.
 func lookUp[V any](ctx context.Context, m Mirror, set string, values iter.Seq2[V, error], uri func(*V) string, handle func([]V, []Held) error) error {
 	for batch, err := range spool.Batches(values, lookupBatch) {
 		if err != nil {

@@ -18,7 +18,7 @@ type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
 	Every time.Duration                        // time between two runs; 0 to derive it from how often the Source changes
 	Most  time.Duration                        // maximum time between two runs if Every is 0; 0 for 1 h
-	Rand  func() float64                       // returns a random number in [0,1), by which each wait varies up to a tenth; required
+	Rand  func() float64                       // returns a random number in [0,1), which changes each wait by up to a tenth; required
 	Told  func(Wait)                           // called before each wait; may be nil
 }
 
@@ -73,7 +73,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *discover.UnknownSetError // the Source offered the set when Loop began, and may offer it again
+	var set *discover.UnknownSetError // the Source offered the set when Loop began and may offer it again, so Loop does not end
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
@@ -87,8 +87,9 @@ type rhythm struct {
 	failed      int // number of consecutive runs that failed
 }
 
-// While the Source does not change, each wait is 1.5 times as long as the previous one,
-// so a change is seen late by at most half the time since the previous change.
+// wait returns how long to wait after a run. While the Source does not change, each
+// wait is 1.5 times as long as the previous one, so a change is seen late by at most
+// half the time since the previous change.
 func (r *rhythm) wait(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++

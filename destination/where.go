@@ -31,7 +31,8 @@ const (
 // maxRecords is the maximum number of metadata records that are read for one resource.
 const maxRecords = 16
 
-// selector reports up to maxNamed records that cannot be read.
+// selector returns a function that calls Where.Selects. It reports the records that
+// cannot be read, at most maxNamed of them.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
@@ -94,7 +95,7 @@ func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resour
 	})
 }
 
-// maybeXML accepts an unknown media type.
+// maybeXML reports whether the media type is unknown or that of XML.
 func maybeXML(mediaType string) bool {
 	t, _, err := mime.ParseMediaType(mediaType)
 	return mediaType == "" || err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))

@@ -2,8 +2,8 @@ package evidence
 
 import "time"
 
-// A time later than our clock by more than skew comes from a wrong clock and is treated
-// as unknown.
+// skew is how much later than our clock a time may be. A later time comes from a wrong
+// clock and is treated as unknown.
 const skew = 24 * time.Hour
 
 // ToCome reports whether t is later than now by more than a day, so that a wrong clock

@@ -7,8 +7,8 @@
 // changes nothing. Of two statements the later one counts; their order is that of their
 // positions if both come from one Change List, else that of their times. A list with a
 // moment describes the state before that moment, so a change at the same moment comes
-// after the list. If whether a resource exists, or in which version, depends on an
-// order that is unknown or contradictory, the mirror requests the URI. A change of
+// after the list. If the existence or the version of a resource depends on an order
+// that is unknown or contradictory, the mirror requests the URI. A change of
 // unknown time happened between two known moments, and nothing shows whether it came
 // before or after a statement dated between these.
 package evidence
@@ -69,7 +69,7 @@ type Held struct {
 	At       time.Time // time of the last applied statement
 	Until    time.Time // latest possible time of the last applied statement if its exact time is unknown; At is then the earliest possible time
 	Change   bool      // the last applied statement was a change
-	Ahead    bool      // the last applied statement comes after the recorded position in the Change List, so the order of entries proves nothing
+	Ahead    bool      // the last applied statement is later than the recorded position in the Change List, so the position of an entry does not show which is later
 	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is then zero
 	Gone     bool      // the resource is recorded as deleted, and no newer list was read since; Member is then false
 }

@@ -74,7 +74,8 @@ func (l Limit) Allows(size int64) int64 {
 	return l.n
 }
 
-// No argument may be negative.
+// moreThan reports whether n is more than the given percentage of size. No argument may
+// be negative.
 func moreThan(n, percent, size int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
 	sHigh, sLow := bits.Mul64(uint64(size), uint64(percent))

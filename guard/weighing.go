@@ -25,8 +25,8 @@ type Weighing struct {
 type content [16]byte
 
 // toll counts the deletions of resources with the same bytes: of members from before
-// the period (old), of resources that joined the set during the period, and of members
-// that are not deleted yet (planned).
+// the period (old), and of resources that joined the set during the period (joined).
+// planned is how many of these deletions are not made yet.
 type toll struct{ old, joined, planned int64 }
 
 // Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if
@@ -77,8 +77,9 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// If a member from before the period had the same bytes, a resource that joined during
-// the period replaced it, and its deletion is not counted in addition.
+// sum adds the deletions of a toll to the losses. If a member from before the period
+// had the same bytes, the resources that joined during the period replaced it and do
+// not count.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

@@ -87,8 +87,8 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newestArchived ignores snapshots later than Reader.until. The returned entry has no
-// URI if no snapshot has a time.
+// newestArchived returns the newest snapshot that is not later than Reader.until. The
+// returned entry has no URI if no snapshot has a time.
 func (o *Offer) newestArchived(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
 	until := o.reader.until
 	var all []resourcesync.Entry

@@ -38,11 +38,11 @@ type Changes struct {
 	clear   time.Time            // if Jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
 	Early   bool                 // some new entries have earlier times than entries that an earlier run applied
 	newest  *changeList          // the last list that was read, without its entries; the next Position is in this list
-	index   string               // URI of the index that need not be requested while the last list is open; see Position.Index
+	index   string               // URI of the index, if it need not be requested while the last list is open (see Position.Index); else ""
 	asked   time.Time            // time of the last request for the index, by our clock
 	lists   int                  // number of lists that were read
 	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
-	stand   *changeList          // the first list that is open although its index calls it closed; the next Position stays in it
+	stand   *changeList          // the first list that is open although its index calls it closed; the next run continues in this list
 }
 
 // ErrLeft is wrapped by Changes.Rest if some Change Lists were not read because there
@@ -73,7 +73,7 @@ type changeList struct {
 	maxAge  time.Duration             // how long the response may be cached
 	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
 	placed  func(time.Time) time.Time // returns its argument, or the zero time for a time in the future
-	odd     [len(oddities)]int        // number of entries for each oddity of a Change List
+	odd     [len(oddities)]int        // number of irregular entries of each kind
 }
 
 const (
@@ -91,10 +91,10 @@ type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
-	Least     time.Time // earliest possible time of the change if the lastmod turns out not to be its time
-	Most      time.Time // latest possible time of the change if the lastmod turns out not to be its time
-	ByLastMod bool      // the lastmod of a deletion is taken as its time, but may be the lastmod of the deleted version
-	OfBytes   bool      // the lastmod of a creation or update is taken as its time, but may be earlier than the change
+	Least     time.Time // earliest possible time of the change, for the case that the lastmod is not its time
+	Most      time.Time // latest possible time of the change, for the case that the lastmod is not its time
+	ByLastMod bool      // the lastmod is used as the time of the deletion, but may be that of the deleted version
+	OfBytes   bool      // the lastmod is used as the time of the creation or update, but may be earlier
 	Last      bool      // the change is later than all changes that earlier runs read
 	Torn      bool      // the documents contradict each other on whether the resource exists, or in which version
 	Rival     *Resource // if Torn is set: another description of the resource, which may be the right one
@@ -109,9 +109,9 @@ type Change struct {
 	aged bool // Torn is set only because newer lists do not contain the resource
 }
 
-// found records whether the lists contain the entry at which an earlier run stopped
-// (yes), the time up to which that run read (at), and the time of the latest change
-// that it read (last). Times in the future are replaced by zero.
+// found describes what an earlier run read: whether the lists contain the entry at
+// which that run stopped (yes), the time up to which it read (at), and the time of the
+// latest change that it read (last). Times in the future are replaced by zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -120,9 +120,9 @@ type found struct {
 // Timed reports whether the time of the change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads a Change List or a package's manifest. If the list begins with the
-// entries that cur records as read, only the later entries are kept. known is
-// changeList.known of the previous list.
+// listOf reads a Change List or a package's manifest. If the list still begins with the
+// entries before the Position cur, only the later entries are kept. The argument known
+// is the field changeList.known of the previous list.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -137,7 +137,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // a document cannot be complete up to a time in the future
+		l.ended = time.Time{} // zero, because a document cannot be complete up to a time in the future
 	}
 	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err
@@ -219,7 +219,8 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	return nil
 }
 
-// oddities are the messages that report odd entries of a list.
+// oddities has a message for each kind of irregular entry, such as one without a
+// datetime.
 var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -230,7 +231,8 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
-// If the entries that an earlier run read have changed, all entries count as new.
+// read reads the entries of the list. If the entries that an earlier run read have
+// changed, all entries count as new.
 func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
@@ -252,8 +254,8 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 	return nil
 }
 
-// If resumed is set, readNew skips the entries that an earlier run read, and returns
-// false if these have changed.
+// readNew reads the entries of the document. If resumed is set, it skips those that an
+// earlier run read, and returns false if they have changed.
 func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
@@ -347,7 +349,8 @@ func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// appendEntry appends the text of an entry from which the digest of a list is computed.
+// appendEntry appends the text of an entry. The digest of a list is computed from these
+// texts.
 func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
@@ -384,7 +387,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // the changes added below count as those of a separate list
+	ch.lists++ // the changes added below get a list number of their own
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
@@ -441,8 +444,8 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the Position moves to another list that is open although its index says when it ended
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// Undated changes only if the Position moves, because it is about the changes that were
-	// read
+	// The field Undated is about the changes that were read, so it stays as it is if the
+	// Position does not move.
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
@@ -472,7 +475,7 @@ func (l *changeList) wentBack(cur Position) string {
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
 // stores it in the same transaction as the results, and passes it to the next run.
 type Position struct {
-	At      time.Time // time, according to documents of the Source, up to which all changes were read
+	At      time.Time // time up to which all changes were read, according to the documents of the Source
 	List    string    // URI of the last Change List read; "" after a baseline
 	From    string    // "from" attribute of the last Change List read, as written
 	Applied int       // number of entries of the last Change List that were read

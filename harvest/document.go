@@ -47,7 +47,8 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// readFresh makes caches on the way ask the Source for the present document.
+// readFresh is like Read, but each cache on the way must ask the Source whether its
+// copy is current.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
@@ -56,14 +57,14 @@ func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Ca
 	return r.readResponse(ctx, uri, want, resp)
 }
 
-// If the response is a package, readResponse returns a generated dump with that package
-// as its only entry.
+// readResponse reads a document from a response. If the response is a package, it
+// returns a generated dump with that package as its only entry.
 func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(text) {
-		_ = body.Close() // onePackage requests the package again, as a whole or in parts
+		_ = body.Close() // closed first, because onePackage requests the package again, whole or in parts
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
@@ -74,7 +75,7 @@ func (r *Reader) readResponse(ctx context.Context, uri string, want resourcesync
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // a later request may return the document instead of the HTML page
+	case bad.Page() != nil: // not a DocumentError, because a later request may return the document instead of this HTML page
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -93,7 +94,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // if the rest of the body cannot be read, the document was incomplete
+		_, bad.Transfer = io.Copy(io.Discard, body) // the document is incomplete if the rest of the body cannot be read
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -108,7 +109,7 @@ func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.C
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // an error of the temporary file is not an error of the document
+	var failed error // error of the temporary file, which is not an error of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)
@@ -134,9 +135,9 @@ func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.C
 // contains. Larger sets of keys are in temporary files.
 const namedBudget = 8 << 20
 
-// entry records what must be known about an entry before the document is used. If the
-// kind of document should contain each resource only once, entry adds the resource to
-// named, which finds repeated ones.
+// entry collects facts about an entry that are needed before the document is used. In a
+// document that should contain each resource once, it adds the resource to the keys
+// named, which detect repeated resources.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -176,7 +177,7 @@ func (doc *Document) repeated(named *spool.Keys) error {
 
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		// the type lister reports a missing "at" attribute
+		// a missing "at" attribute is reported by the type lister, with its consequence
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}

@@ -73,12 +73,12 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false
 		return ch.latest.Put(before)
-	case c.Changed.Before(before.Entry.Changed), // lists may overlap
+	case c.Changed.Before(before.Entry.Changed), // an older change comes later, because lists may overlap
 		beside && order.backward && c.Changed.Equal(before.Entry.Changed):
 		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // the list has an older entry of the same resource
+		before.Entry.News = false // not News, because the list has an older new entry of the same resource
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && order.backward && before.Entry.News
@@ -93,7 +93,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 // they disagree on whether the resource exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // the position of the change in its list shows that it is later than the changes of earlier runs
+	if before.Last { // the position in the list shows that the change is not earlier than Changed
 		least = before.Changed
 	}
 	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {
@@ -124,7 +124,7 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 // packageNumber returns the index of a package in Changes.in, counted from 1. It adds
 // the package if it is not there.
 func (ch *Changes) packageNumber(p *Package) int {
-	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // usually the previous change was in the same package
+	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // no search is needed, because most changes are in the same package as the previous one
 		return n
 	}
 	i := slices.Index(ch.in, p)

@@ -23,12 +23,12 @@ type lister struct {
 	ctx    context.Context
 	yield  func(Item, error) bool
 	listed *spool.Index                                           // URIs of listed resources that also have a change after the lists
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for the nth entry of a document that is not an index
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for each entry of a document that is not an index; n is the number of the entry
 
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // the limit of maxDocuments was reached
-	opened   int             // number of members of all packages that were left open
+	opened   int             // number of members of the packages that stay open (see keepOpen)
 	unusable int             // number of unusable packages
 	before   []page          // pages with a link to a previous page
 }
@@ -39,8 +39,8 @@ func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) 
 
 type page struct{ doc, prev string }
 
-// Like each method of lister that yields resources, lists returns false if the consumer
-// stopped the iteration.
+// lists yields the resources of the lists at the URIs. It returns false if the consumer
+// stopped the iteration, like each method of lister that yields resources.
 func (r *lister) lists(uris []string) bool {
 	var failed error
 	usable := false
@@ -126,7 +126,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// nextPage returns nil if doc is the last page or its next page was already read.
+// nextPage opens the page after doc. It returns nil if doc is the last page or its next
+// page was already read.
 func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.allowsMore(doc) {
@@ -135,8 +136,8 @@ func (r *lister) nextPage(doc *Document, chain map[string]bool) (*Document, erro
 	return r.open(uri)
 }
 
-// reportShifting is like reportUnsure, for lists that may have the same time when they
-// are read again.
+// reportShifting is like reportUnsure. It also sets Snapshot.Shifting, because the
+// lists may have the same time in a later run.
 func (r *lister) reportShifting(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.reportUnsure(q, text)
@@ -168,8 +169,8 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		// another document may give the time: the index of this list, or, if this is an
-		// index, one of its parts
+		// the time may be in another document: in the index of this list, or, if this is an
+		// index, in one of its parts
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
@@ -225,8 +226,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
 }
 
-// takeEntry skips the entry if a later entry of the document is about the same
-// resource.
+// takeEntry yields the resource of an entry, unless a later entry of the document is
+// about the same resource.
 func (r *lister) takeEntry(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
@@ -260,7 +261,8 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// If the package of the entry cannot be used, addPackage makes the snapshot partial.
+// addPackage adds the package of an entry. If it cannot be used, the snapshot becomes
+// partial.
 func (r *lister) addPackage(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
@@ -337,18 +339,17 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 		return r.partFailed(0, indexInIndex(uri))
 	}
 	r.sameGeneration(doc, e.At, &index.Header)
-	// An index may have a later time than a part, if its entry for the part states the
-	// time of the part (1.1 §10.2). Then the time of the snapshot is that of the oldest
-	// part.
+	// A part may be older than its index if the entry in the index states the time of the
+	// part (1.1 §10.2). The time of the snapshot is then that of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
 		r.fail(err) // the part may be an outdated copy, but its entries are used, with the time of the part
 	}
 	return r.pages(doc, level)
 }
 
-// sameGeneration checks that a document was made together with the index or dump that
-// names it: its time is the stated one, or in the period in which the index or dump was
-// made. Otherwise a resource that moved between two parts may be in neither.
+// sameGeneration reports a document that was not made together with the index or dump
+// that names it: its time is not the stated one or, if none is stated, is after the
+// index was made. A resource that moved between two such parts may be in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()
@@ -390,7 +391,8 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed ends the iteration if a Resource List can be used instead of the dump.
+// packageFailed reports an unusable package. It ends the iteration if a Resource List
+// can be used instead of the dump.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}
@@ -414,7 +416,7 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// The oldest part decides the time of the snapshot.
+// setAt sets the time of the snapshot to that of its oldest part.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t
@@ -435,7 +437,8 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// applyChange returns ok=false if the change deleted the resource.
+// applyChange returns the later of two descriptions of a resource: the listed one or
+// that of the change. It returns ok=false if the change deleted the resource.
 func (r *lister) applyChange(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}

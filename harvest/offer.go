@@ -27,9 +27,9 @@ type Offer struct {
 	DumpsFirst bool     // whether to look for changes in Change Dumps before Change Lists
 
 	chains  [Tracks]*sequence
-	since   [Tracks]time.Time // start of the period for which each chain was opened
+	since   [Tracks]time.Time // for each of the chains: the time after which changes were wanted
 	stands  *window           // the Change List of the Position, if it was read again and has changed
-	current *sequence         // the Change List of the Position alone; nil if it was not opened alone
+	current *sequence         // the Change List of the Position, if it was opened without its index; else nil
 	Changes [Tracks]*Changes  // changes after the Position, for each Track that Follow has read
 	Heard   *Changes          // the changes from which Rhythm estimates how often the set changes
 	dropped string            // URI of a Change List from which the Source has removed entries since the last run; "" if there is none
@@ -69,7 +69,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	if before := o.Changes[tr]; before != nil { // the caller may no longer use the changes of an earlier call of Follow
+	if before := o.Changes[tr]; before != nil { // closed, because the caller may no longer use the changes of an earlier call of Follow
 		_ = before.latest.Close()
 	}
 	o.Changes[tr], o.Heard = ch, ch
@@ -91,14 +91,14 @@ func (o *Offer) openTrack(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // earlier runs have applied the lists before that of the Position completely
+	if err == nil && stands != nil && c.added == stands.uri { // lists before that of the Position are dropped, because earlier runs have applied them completely
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
 }
 
-// chain finds the documents that list the changes since a moment, or at least the
-// newest of these changes.
+// chain finds the documents of a Track that list the changes since a moment. If changes
+// between two of the documents are missing, it finds only the later documents.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -119,7 +119,8 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	// an index that does not name the list of the Position must be an outdated copy
+	// an index that does not name the list of the Position must be an outdated copy, so the
+	// list is added
 	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri
@@ -207,8 +208,8 @@ func (o *Offer) changesAfter(ctx context.Context, at, latest time.Time) (first *
 	return first, gap, nil
 }
 
-// changesIn reads the changes after a moment from one Track. lacks describes which
-// changes are missing; "" if none are known to be.
+// changesIn reads the changes after a moment from one Track. lacks describes the
+// missing changes; "" if no change is known to be missing.
 func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -232,16 +233,16 @@ func (o *Offer) changesIn(ctx context.Context, tr Track, at, latest time.Time) (
 	default:
 		at = latest
 	}
-	// the Source has removed entries, some of them later than the given time, so the list
-	// is complete only from its first entry on, even if it states an earlier start
+	// the Source has removed entries from the beginning of the list, so the list is
+	// complete only from its first entry on, even if it states an earlier start
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
 		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes which changes after a moment are missing; "" if none are known to
-// be.
+// gapAfter describes the missing changes after a moment; "" if no change is known to be
+// missing.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -271,7 +272,7 @@ const maxUnusable = 3
 
 // Carry looks for the bytes of changed resources in the packages of Change Dumps, if
 // fewer packages than the limit must be opened. It returns the number of changes whose
-// bytes it found, and why describes the result.
+// bytes it found (found), and a sentence about the result (why).
 func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
@@ -359,8 +360,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	if err != nil {
 		return nil, err
 	}
-	// a dump without packages is not used, because the Resource List shows whether any
-	// resource exists
+	// a dump without packages is not used, because the Resource List shows whether the set
+	// has resources
 	if st.spare && len(st.Packages) == 0 {
 		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 	}
@@ -374,9 +375,9 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	return st, nil
 }
 
-// checkPresent returns an error unless a snapshot without changes after it is the
-// present state of the set. Only a Resource Dump can be, and only if no Resource List
-// is newer.
+// checkPresent is called for a snapshot without changes after it. Such a snapshot is
+// the present state only if it is a Resource Dump and no Resource List is newer.
+// Otherwise checkPresent returns an error.
 func (o *Offer) checkPresent(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("describes the set at %s, and no later changes are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
@@ -421,8 +422,8 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose records that a kind of snapshot cannot be used. If another kind can, it reports
-// the reason to the Reader.
+// Lose records that a kind of snapshot cannot be used. It reports the reason to the
+// Reader if another kind can be used.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

@@ -13,10 +13,10 @@ import (
 
 // This file determines the time and the order of the changes in a list.
 
-// A change without a datetime gets the lastmod of its entry as its time (as in
-// ResourceSync 1.0). A lastmod before the period of the list is only the time of the
-// bytes: a moved or copied file often keeps its lastmod, and the lastmod of a deletion
-// may be that of the deleted version. The time of such a change is unknown.
+// entry returns the change that an entry states. If the entry has no datetime, the time
+// of the change is the lastmod (as in ResourceSync 1.0). But if the lastmod is before
+// the period of the list, the time is unknown: a moved or copied file often keeps its
+// lastmod, and the lastmod of a deletion may be that of the deleted version.
 func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
@@ -27,10 +27,10 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// the lastmod of a deletion is before the time up to which earlier runs read
+	// whether the lastmod of a deletion is before the time up to which earlier runs read
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
-	if until.Before(from) { // the Source's clock went back between "from" and "until"
+	if until.Before(from) { // the Source's clock was set back, so "until" is ignored
 		until = time.Time{}
 	}
 	switch {
@@ -67,7 +67,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	return c, false
 }
 
-// earliest ignores zero times among the others.
+// earliest returns the earliest of the times. It ignores zero times among the others.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {
@@ -108,7 +108,7 @@ type ordering struct {
 	back     [2]string // URIs of the first two consecutive anchors of which the second has an earlier time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list begins with its newest entry
-	straight [2]bool   // for each resource in back: the times of the anchors of all other resources ascend
+	straight [2]bool   // for each of the two resources in back: whether the times of the anchors ascend without its anchors
 	claims   *spool.Table[*claim]
 }
 
@@ -140,7 +140,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // if only two entries have a certain time, one of the times may be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // two certain times alone do not prove the order of the other entries, because one of the two may be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -150,8 +150,8 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim summarises what the entries of one resource say, in the order of their times
-// and in the order of the list.
+// claim summarises the entries of one resource: which one is the last by time, and
+// which one is the last in the list.
 type claim struct {
 	URI     string
 	Loose   bool         // the time of some entry of the resource is not certain
@@ -177,7 +177,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // for each resource in back: the time of the last anchor of another resource
+	var last [2]time.Time // for each of the two resources in back: time of the previous anchor, without its anchors
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -208,8 +208,8 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add stores descriptions in the temporary file rivals, so that a claim needs little
-// memory.
+// add adds an entry to the claim. It stores descriptions in the file rivals, so that
+// the claim needs little memory.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
@@ -330,7 +330,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 			switch n++; {
 			case n == after.n:
 				before = after
-				after, err, _ = next() // after is the zero place if no further entry has a certain time
+				after, err, _ = next() // the next entry with a certain time; zero if there is none
 			case l.backward:
 				e.Entry.bound(after.from, before.to)
 			default:
@@ -423,13 +423,13 @@ func (c *Change) Or() *Resource {
 	return c.Rival
 }
 
-// Against is like Word for a caller that has a version with the lastmod held, and still
-// has to fetch a version with the lastmod due. Its result differs in two cases. If the
-// lastmod of a deletion equals held or due, it is that of the deleted version, and the
-// time of the deletion is unknown. If a change is contradictory only because newer
-// lists do not contain the resource, and its lastmod equals held, the change created
-// the version that the caller has, and nothing shows that the resource was deleted
-// later.
+// Against is like Word for a caller that holds a version of the resource. held is the
+// lastmod of that version, and due that of a version that the caller still has to
+// fetch. Its result differs in two cases. If the lastmod of a deletion equals held or
+// due, it is that of the deleted version, so the time of the deletion is unknown. If a
+// change is contradictory only because newer lists do not contain the resource, and its
+// lastmod equals held, the change created the held version, and nothing shows that the
+// resource was deleted later.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {

@@ -19,7 +19,7 @@ type Package struct {
 	Length      resourcesync.Length
 	Digests     resourcesync.Digests
 	Contents    string                // URI of a copy of the manifest ("contents" link); "" if there is none
-	Harmless    bool                  // a resource is never deleted only because it is missing from the manifest
+	Harmless    bool                  // no resource is deleted just because the manifest does not contain it
 	Alone       bool                  // resources that are missing from the manifest are deleted even if no Resource List confirms the deletion
 	at          resourcesync.Datetime // for a Resource Dump: time of the state that the package contains
 	from, Until resourcesync.Datetime // for a Change Dump: the period of the changes in the package; Until is zero while the package is open
@@ -90,16 +90,17 @@ func (p *Package) Size() int64 {
 	return p.Listed
 }
 
-// maxKept is the maximum number of members of the packages that stay open after their
-// manifests were read; other packages are opened again when their bytes are needed. A
-// package counts as at least leastKept members, so at most 64 packages stay open.
+// maxKept limits how many packages stay open after their manifests were read: it is the
+// maximum total of their members. Other packages are opened again when their bytes are
+// needed. A package counts as at least leastKept members, so at most 64 packages stay
+// open.
 const (
 	maxKept   = 1 << 18
 	leastKept = maxKept / 64
 )
 
-// keepOpen adds the members of the package to opened. It closes the package if opened
-// would be more than maxKept.
+// keepOpen adds the number of members of the package to opened, and closes the package
+// if the sum is more than maxKept.
 func (p *Package) keepOpen(opened *int) {
 	if p.Opened == nil {
 		return
@@ -159,8 +160,8 @@ func (p *Package) OtherFormat() error {
 
 const relContents = "contents"
 
-// packageOf ignores a copy of the manifest at an origin from which documents may not be
-// read.
+// packageOf returns the package of an entry. It ignores a copy of the manifest at an
+// origin from which documents may not be read.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {

@@ -58,9 +58,9 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	return r.decode(uri, resp, want)
 }
 
-// If a dump is too large for a document, its URI may lead to a package: largePackage
-// requests that URI again as the only package of the dump. If the response is no
-// package, largePackage returns why, the error of the first request.
+// largePackage is called with the error of a dump (why). If the dump was too large for
+// a document, its URI may lead to a package: largePackage requests the URI again, as
+// the only package of the dump. If that is no package either, it returns why.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

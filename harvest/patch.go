@@ -51,7 +51,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	case len(c.Patches) == 0:
 	case before.Change == resourcesync.Deleted:
 		c.Patches = nil
-	case c.Beside(before.Length, before.Digests) == evidence.Same: // both are the same change, from two lists
+	case c.Beside(before.Length, before.Digests) == evidence.Same: // both are the same change, from two lists, so its patches count once
 		c.Patches = before.Patches
 	default:
 		c.Patches[0].Before = before.Digests

@@ -9,12 +9,12 @@ import (
 	"instep/discover"
 )
 
-// openCurrent opens the Change List at which an earlier run stopped without requesting
-// the index. It returns nil unless that list was the last one in the index, is still
+// openCurrent opens, without requesting the index, the Change List at which an earlier
+// run stopped. It returns nil unless that list was the last one in the index, is still
 // open and still begins with the entries that were read. It also returns nil if the
 // index was not requested for a day, because a Source may leave that list open and
-// continue in another. If the list was requested and has changed, stands describes it,
-// because an index that does not contain this list is an outdated copy.
+// continue in another. If the list is no longer open or has lost entries, it is
+// returned as stands, because an index that does not contain it is an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
@@ -23,7 +23,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	if err == nil {
 		_, err = r.named(cur.List, base)
 	}
-	if err != nil { // the user no longer allows the origin of the list
+	if err != nil { // documents may no longer be read from the origin of the list
 		return nil, nil, nil
 	}
 	c := r.newSequence(set.URI, "Change List")
@@ -101,7 +101,7 @@ func (c *sequence) indexToSkip(ctx context.Context, ch *Changes, cur Position) (
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.newest.URI: // an earlier run has checked whether lists state their own end
+	case cur.List == ch.newest.URI: // the Position has the URI of the index only if the lists state their own end
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

@@ -5,7 +5,7 @@ import "iter"
 // These constants limit how far the function prefetch runs ahead of its consumer.
 const (
 	chunkSize  = 64        // maximum number of values in a chunk
-	chunkBytes = 256 << 10 // size in bytes from which no further value is added to a chunk
+	chunkBytes = 256 << 10 // a chunk with this many bytes or more is full
 	chunks     = 3         // number of chunks in memory: one in use, one ready, one being filled
 )
 

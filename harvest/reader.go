@@ -29,7 +29,7 @@ type Reader struct {
 	rivals     *spool.Log[Resource]                         // further descriptions of resources about which documents contradict each other; nil until keepRivals is called
 	spools     []io.Closer                                  // all temporary files of this reader
 	until      time.Time                                    // moment given to Offer.AsOf, after which changes and lists are ignored; zero if AsOf was not called
-	inMemory   int                                          // maximum number of changes in memory; 0 for the default of the same name
+	inMemory   int                                          // maximum number of changes in memory; 0 for the value of the constant inMemory
 }
 
 // inMemory is the maximum number of changes in memory (about 10 MB), both for the list

@@ -32,10 +32,10 @@ const droppedText = `{"dropped":true}`
 // NewRemainder restores a Remainder from the text that its method Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
-// A deletion has no Remainder.
+// remainderOf returns the Remainder of an entry. A deletion has none.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
-	// a link to a patch belongs to a change and not to the resource
+	// links to patches are left out, because they belong to a change and not to the resource
 	r.Links = slices.DeleteFunc(slices.Clone(r.Links), func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if e.Change == resourcesync.Deleted || r.IsZero() {
 		return Remainder{}

@@ -61,7 +61,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	// the duplicates and patches of the resource do not give the bytes of the alternate
+	// dropped, because the duplicates and patches of the resource do not give the bytes of
+	// the alternate
 	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil
@@ -91,7 +92,7 @@ func (r Remainder) Represented(uri string) bool {
 	return err == nil && slices.ContainsFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical && l.Href == uri })
 }
 
-// A smaller rank is preferred.
+// rank returns the position of the media type in accept. A smaller rank is preferred.
 func rank(accept []string, mediaType string) int {
 	if n := MatchType(accept, mediaType); n >= 0 {
 		return n

@@ -32,7 +32,7 @@ type Resource struct {
 	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
 	Changed time.Time // time of the change that gives the description, or "at" time of the list that gives it
-	Told    bool      // a change gives the description, not a list
+	Told    bool      // the description comes from a change, not from a list
 	Until   time.Time // latest possible time of a change of unknown time, for which Changed is the earliest possible time; else zero
 	Came    time.Time // time at which the bytes were fetched, by the clock of their server; zero if unknown
 
@@ -97,8 +97,8 @@ const MaxURI = 8 << 10
 // maxDuplicates is the maximum number of duplicates of a resource that are tried.
 const maxDuplicates = 3
 
-// duplicates returns no URIs if the entry has no digest to prove the bytes. preferred
-// is the number of duplicates with a "pri" attribute.
+// duplicates returns the URIs of an entry's duplicates; none if the entry has no digest
+// to prove the bytes. preferred is the number of duplicates with a "pri" attribute.
 func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
 		return nil, 0
@@ -145,7 +145,8 @@ func (w *Resource) Choose(origins map[string]bool) {
 	}
 }
 
-// mayAsk does not allow http at another origin for a resource with an https URI.
+// mayAsk reports whether the resource may be fetched from another URI. It does not
+// allow http at another origin for a resource with an https URI.
 func (w *Resource) mayAsk(uri string, origins map[string]bool) bool {
 	u, err := fetch.ParseReference(uri)
 	switch {

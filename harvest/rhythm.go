@@ -19,7 +19,8 @@ const publishedTogether = 10 * time.Second
 // computed.
 const maxGaps = 32
 
-// add ignores an entry that was published together with the previous one.
+// add adds the time of an entry, unless the entry was published together with the
+// previous one.
 func (b *rhythm) add(t time.Time) {
 	gap := t.Sub(b.last).Abs()
 	if gap < publishedTogether {

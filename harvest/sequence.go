@@ -34,7 +34,7 @@ type sequence struct {
 	windows []window
 	named   map[string]bool // URIs of the Change Lists
 	lone    *Document       // document of the only list, if it was read; else nil
-	opened  int             // number of members of all packages that were left open
+	opened  int             // number of members of the packages that stay open (see keepOpen)
 	broken  bool            // some offered list cannot be used
 	jumbled bool            // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
 	via     string          // URI of the index, if the Capability List contains only the index
@@ -44,7 +44,7 @@ type sequence struct {
 	places  int             // number of lists that were added, counting repeated ones again
 	added   string          // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
 	closes  bool            // some list states its end ("until") itself, so an open list will do so when it is closed
-	Why     string          // reason why there are no lists, or no earlier ones; "" if there is none
+	Why     string          // reason why the sequence has no lists, or lacks earlier lists; "" if none is missing
 }
 
 // window is a Change List or the manifest of a package, with the period of its changes.
@@ -59,9 +59,9 @@ type window struct {
 	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
-// openChangeLists also looks for an index if the set offers only one list that is
-// closed or does not reach back to the given time. The caller must close the sequence
-// unless there is an error.
+// openChangeLists finds the Change Lists of a set. If the set offers only one list, and
+// that list is closed or begins after the given time, it also looks for an index. The
+// caller must close the sequence unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -73,9 +73,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather calls add for each URI, which adds the lists of the document there, and then
-// adds the lists in more. If one of the documents cannot be used, the sequence has no
-// lists. kind is the name of the documents, for messages.
+// gather calls the function add for each URI, to add the lists of the document there,
+// and then adds the lists in more. If one of the documents cannot be used, the sequence
+// has no lists. kind is the name of the documents in messages.
 func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -95,7 +95,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 	for _, w := range more {
 		c.add(w)
 	}
-	if len(c.windows) > maxDocuments { // the limit is checked before any list is read
+	if len(c.windows) > maxDocuments { // checked here, before any list is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
 	}
@@ -162,7 +162,7 @@ func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref strin
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		// an index is never divided into pages
+		// read without further pages, because an index is never divided into pages
 		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
 			defer index.Close()
 			return c.index(index)
@@ -194,8 +194,7 @@ func (c *sequence) add(w window) {
 }
 
 // justNow is the largest difference between a time in a document and the Date header of
-// its response at which they count as the same time. The Date header is in whole
-// seconds.
+// its response that counts as none, because the Date header is in whole seconds.
 const justNow = 2 * time.Second
 
 func (c *sequence) index(index *Document) error {
@@ -226,7 +225,7 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// findStarts reads each list whose start the index does not give.
+// findStarts reads the lists whose start is not in the index, to get their start.
 func (c *sequence) findStarts(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -254,7 +253,8 @@ func (c *sequence) findStarts(ctx context.Context) error {
 	return nil
 }
 
-// The text of the error contains the URI only once.
+// notUsable returns an error whose text contains the URI once, even if err contains it
+// already.
 func notUsable(what, uri string, err error) error {
 	var bad *DocumentError
 	switch {
@@ -282,7 +282,7 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// the open list is the newest; if the index names it last, the index has the order of
+	// the open list is the newest: if the index names it last, the index has the order of
 	// publication, even if the times of the lists do not ascend
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
@@ -337,8 +337,8 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// The "next" links between the lists of an index do not lead to further pages, so
-// request follows them only if the list is not from an index (paged).
+// request reads a list. It follows "next" links to further pages only if the list is
+// not from an index (paged): in an index, these links lead to other lists.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -350,9 +350,9 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 }
 
 // readList keeps only the new entries of a list that an earlier run has begun to read.
-// known is changeList.known of the previous list.
+// The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
+	if w.sealed(cur.At) { // nothing is read: an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -408,8 +408,8 @@ func (c *sequence) requestFresh(ctx context.Context, doc *Document, w window) (*
 	return nil, err
 }
 
-// maxLeft is the time after which an open, unchanged list is treated as closed if its
-// index calls it closed. Before that, it is treated as an outdated copy.
+// maxLeft is the time without new entries after which an open list is treated as closed
+// if its index calls it closed. Until then, the list is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
 // countsAsClosed reports whether an open list that its index calls closed was unchanged
@@ -424,9 +424,9 @@ func (c *sequence) countsAsClosed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// changesAfter begins after the entries that an earlier run read, if the list of the
-// Position still begins with them. Otherwise it begins with the first list that has
-// changes after the time of the Position.
+// changesAfter returns the changes after the entries that an earlier run read, if the
+// list of the Position still begins with them. Otherwise it returns the changes from
+// the first list on that has changes after the time of the Position.
 func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
@@ -475,9 +475,9 @@ func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) 
 // closedBy reports whether the period of a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start returns the index of the first list whose period includes t or begins after t,
-// or that of the last list. The last package of a Change Dump counts up to the end of
-// the dump, because it shows that there were no changes until then.
+// start returns the index of the first list whose period ends after t, or of the last
+// list if there is none. The last package of a Change Dump counts up to the end of the
+// dump, because it shows that there were no changes until then.
 func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
@@ -486,15 +486,15 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load returns the changes of the lists. ready is one of the lists that was already
-// read, or nil. Only changes after the last unusable list are returned, because changes
-// before them are missing. If no list can be used, load returns nil and sets Why. Lists
-// are read up to the time least even if there are more changes than MaxChanges.
+// load returns the changes of the lists. ready is a list that was already read; it may
+// be nil. If a list is unusable, load returns only the changes after that list. If no
+// list can be used, load returns nil and sets Why. load stops after MaxChanges changes,
+// but not before it has read the changes up to the time least.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // Position.Left is set only if earlier runs have applied all changes of the lists before that of the Position
+		if !cur.Left.IsZero() { // if Position.Left is set, earlier runs have also applied later lists, so the entries of these lists are not certainly new
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

@@ -15,8 +15,8 @@ func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, erro
 	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDump(ctx, uri, since, 0) })
 }
 
-// addDump adds the packages of a Change Dump, or of the Change Dumps in an index that
-// do not end before since.
+// addDump adds the packages of a Change Dump. If the document is an index, addDump adds
+// the packages of its Change Dumps, except dumps that ended before the given time.
 func (c *sequence) addDump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {

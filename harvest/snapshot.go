@@ -24,7 +24,7 @@ type Snapshot struct {
 	opened   map[string]*Document // lists that were opened to read their time, by URI
 	broken   map[string]error     // errors of the lists that could not be opened, by URI
 
-	first func() (*Document, error) // returns the manifest of the first package, which a goroutine reads in advance; nil if none does
+	first func() (*Document, error) // returns the manifest of the first package, if a goroutine reads it in advance; else nil
 
 	fresh    bool      // the caller holds no resource of the set
 	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
@@ -237,9 +237,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted returns ok=false if the resource does not exist. A change without a datetime
-// may be newer than the lists although its lastmod is older, because it may have
-// brought older bytes.
+// unlisted returns the resource of a change that the lists do not contain, or ok=false
+// if the resource does not exist. A change without a datetime may be later than its
+// lastmod, because a file may have been replaced by an older file.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {

@@ -14,7 +14,7 @@ import (
 // because of that document.
 type DocumentError struct {
 	URI    string
-	Reason string             // text that makes a sentence with the URI before it
+	Reason string             // rest of a sentence that begins with the URI
 	Err    error              // error of the decoder; may be nil
 	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
 }
@@ -63,7 +63,8 @@ func (r SourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// meansUnusable excludes temporary errors, because a later run may read the document.
+// meansUnusable reports whether the error makes a document unusable. A temporary error
+// does not, because a later run may read the document.
 func meansUnusable(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }

@@ -23,7 +23,7 @@ func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_
 		if body, err = decoder(CodingOf(resp), body); err != nil {
 			return nil, false, errors.Join(fmt.Errorf("%s: %w", resp.URL, err), resp.Body.Close())
 		}
-		resp.ContentLength = -1 // Content-Length is the length of the encoded body
+		resp.ContentLength = -1 // unknown, because Content-Length is the length of the encoded body
 	}
 	if page = pageOfXML(w, resp); page {
 		file, err := readXML(w, body, dir)

@@ -139,7 +139,7 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of the program wrote the checkpoint
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of the program wrote the hash, so all bytes are fetched again
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
@@ -173,8 +173,8 @@ func (dl *Download) fetchMissing(ctx context.Context, first *fetch.Response) err
 	return dl.verify()
 }
 
-// If the server cannot send exactly the missing bytes, requestMissing requests the
-// whole resource.
+// requestMissing requests the bytes that are not stored yet. If the server cannot send
+// exactly these bytes, it requests the whole resource.
 func (dl *Download) requestMissing(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -222,7 +222,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, received more", most)}}
 		}
 		came := buf[:n]
-		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
+		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // a hash never returns an error
 		if _, err := dl.Part.Write(came); err != nil {
 			return err
 		}

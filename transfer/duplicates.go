@@ -70,7 +70,8 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// record returns true if, because of this request, the origin is not used any more.
+// record counts a request to an origin. It returns true if the origin is not used any
+// more because of this request.
 func (m *Origins) record(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

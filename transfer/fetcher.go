@@ -114,8 +114,9 @@ func (f *Fetcher) getRepeatedly(ctx context.Context, s Store, w harvest.Resource
 	}
 }
 
-// get decodes the body if decode is true, or if the content coding is surprising. It
-// returns the content coding of the bytes that it stored or rejected.
+// get fetches a resource from a URI. It decodes the body if decode is true, or if the
+// server encoded it without being asked (surprising). It returns the content coding of
+// the bytes that it stored or rejected.
 func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := f.openPart(ctx, &w, w.Length.Int64()); p != nil {
@@ -159,8 +160,8 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri stri
 	return n, coding, nil
 }
 
-// A request for a duplicate is not repeated, because the bytes can be fetched from
-// another URI.
+// requestAt returns the request for the resource w at a URI. A request for a duplicate
+// is not repeated, because the bytes can be fetched from another URI.
 func requestAt(w *harvest.Resource, uri string) fetch.Request {
 	req := Request(w)
 	req.URL, req.Once = uri, !isOwn(w, uri)
@@ -188,9 +189,8 @@ func (f *Fetcher) setCame(w *harvest.Resource, resp *fetch.Response, uri string)
 	}
 }
 
-// Timed reports whether the time at which the bytes of w arrive must be recorded: a
-// change describes the bytes, or only a lastmod shows that they are those of the listed
-// state.
+// Timed reports whether the mirror must record when the bytes of w arrived: a change
+// describes the bytes, or only a lastmod can show that they are the listed version.
 func Timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
 // noteIncomplete calls Odd for a response that may be incomplete. It does nothing if
@@ -205,16 +205,18 @@ func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 	}
 }
 
-// surprising reports whether the server encoded the body without being asked, and the
-// Source's entry neither states that coding nor has a length or digest to check the
-// bytes. Then only the decoded bytes are those of the resource.
+// surprising reports whether the server encoded the body without being asked, and
+// nothing shows that the Source means the encoded bytes: the entry does not state the
+// coding, and has no length or digest. Then only the decoded bytes are those of the
+// resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// openPart returns nil if the transfer is too short to be worth storing, or cannot be
-// stored. length is the number of bytes to transfer; -1 if it is unknown.
+// openPart opens the Part for a transfer; nil if the transfer is too short to be worth
+// storing, or cannot be stored. length is the number of bytes to transfer; -1 if it is
+// unknown.
 func (f *Fetcher) openPart(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil
@@ -233,7 +235,7 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri 
 	dl := &Download{
 		Client: f.Client, Part: p, Request: requestAt(&w, uri), Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
-			if surprising(&w, resp) { // the bytes that Part already has are not encoded
+			if surprising(&w, resp) { // encoded bytes cannot follow the bytes in Part, which are not encoded
 				return fmt.Errorf("%s: the server now sends the content coding %q, which was not requested", w.URI, CodingOf(resp))
 			}
 			f.noteIncomplete(&w, resp)
@@ -251,7 +253,8 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri 
 	return n, dl.note.Coding, err
 }
 
-// If the stored bytes of an earlier run are lost, putPart fetches all bytes once more.
+// putPart stores the bytes of a Download. If bytes of an earlier run are lost, it
+// fetches all bytes once more.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

@@ -25,7 +25,8 @@ type Part interface {
 	// that Checkpoint. Without a Checkpoint it returns "" and 0. Bytes that were written
 	// after the Checkpoint may be lost in a power cut.
 	Note() (note string, size int64)
-	// Checkpoint makes the bytes written so far durable, and then stores the note.
+	// Checkpoint makes the bytes written so far durable, and then stores the note, a text
+	// of the caller about these bytes.
 	Checkpoint(ctx context.Context, note string) error
 	// Truncate shortens the Part to a size. If the Part was longer at its last
 	// Checkpoint, Truncate also removes the note.

@@ -133,7 +133,7 @@ func isLong(base *Base, w *harvest.Resource) bool {
 	return longest > patch.MaxBytes
 }
 
-// The caller closes the returned file.
+// applyAll applies the patches of w to base. The caller closes the returned file.
 func (p *Patcher) applyAll(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
 	version = spool.NewFile(p.spool, patch.MaxVCDIFF)
 	defer func() {

@@ -47,6 +47,6 @@ func testCursorBack(t *testing.T, m *tester) {
 	}
 	m.wantCursor(move(5, 2))
 	m.wantNoBytes("a")
-	m.batch(move(5, 1), func(destination.Batch) {}) // an earlier position in the same document, as after the list was rewritten
+	m.batch(move(5, 1), func(destination.Batch) {}) // a cursor may move to an earlier position in the same document, if the list was rewritten
 	m.wantCursor(move(5, 1))
 }

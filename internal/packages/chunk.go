@@ -35,8 +35,8 @@ type chunk struct {
 	segments []segment // transferred byte ranges, sorted by their position in the package
 }
 
-// If several resources need the same member, the chunk has a chunkMember for each of
-// them, and each is taken once.
+// chunkMember is a member that one resource needs. If several resources need the same
+// member, the chunk has a chunkMember for each of them.
 type chunkMember struct {
 	span
 	claimed bool
@@ -52,7 +52,7 @@ type segment struct {
 
 func (s segment) free() {
 	if s.file != nil {
-		_ = s.file.Close() // a temporary file
+		_ = s.file.Close() // the error is harmless: the file is temporary
 	}
 }
 
@@ -109,7 +109,8 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load repeats a failed transfer as often as the client repeats a failed request.
+// load transfers the chunk, and repeats a failed transfer as often as the client
+// repeats a failed request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)

@@ -40,8 +40,8 @@ type Opened struct {
 	spent  bool           // all wanted members have been taken, so the transferred bytes are of no further use
 }
 
-// If whole is false and the server supports range requests, open reads only the ZIP
-// directory. Otherwise it transfers and verifies the whole package.
+// open opens a package. If whole is false and the server supports range requests, it
+// reads only the ZIP directory. Otherwise it transfers and verifies the whole package.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (p *Opened) manifestChecksum() (string, error) {
 
 func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
-// If a digest will verify the bytes (proved), the path may also be relative to a
-// directory in the package (quirk 53).
+// find returns the member at a path. If a digest will verify the bytes (proved), find
+// also accepts a path that is not relative to the root of the package (quirk 53).
 func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
@@ -115,8 +115,8 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 
 // fits returns an error if a member has more bytes than the limit, or takes more than
 // twice the limit in the package. Headers and poor compression may double the space of
-// a small member. More space shows a forged ZIP directory, in which a member of a few
-// bytes may take gigabytes of the package.
+// a small member. A member that takes more comes from a forged ZIP directory, which may
+// claim gigabytes of the package for a few bytes.
 func (p *Opened) fits(b pack.Bitstream, limit int64) error {
 	n := b.Size()
 	if p.remote != nil {

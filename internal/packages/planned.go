@@ -14,7 +14,7 @@ type Planned struct {
 	Ref    *harvest.Package
 	Whole  bool    // transfer the whole package instead of parts
 	Wanted int64   // number of members to extract
-	Bytes  int64   // number of bytes to transfer, without members of unknown length
+	Bytes  int64   // number of bytes to transfer; members of unknown length do not count
 	Proved bool    // a strong digest proves each wanted member
 	Named  int64   // number of members in the manifest on which the plan is based
 	Copied string  // length and checksum of the manifest's copy outside the package, if that copy describes all wanted members; else ""
@@ -51,9 +51,9 @@ type manifestInfo struct {
 	differs bool // the manifest's length or digests of the resource contradict those in the plan
 }
 
-// record skips an entry that contradicts the plan, unless the entry is in the manifest
-// of a Resource Dump, which takes precedence over its copy. The manifest of a Change
-// Dump does not take precedence over a Change List.
+// record skips an entry that contradicts the plan, except in the manifest of a Resource
+// Dump: this manifest takes precedence over the copy of it from which the plan was
+// made. The manifest of a Change Dump does not take precedence over a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
 	differs := m.Want.Contradicts(e.Length, e.Digests)

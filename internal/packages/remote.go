@@ -18,7 +18,7 @@ import (
 // These are the sizes of requests for parts of packages.
 const (
 	TailSize = 64 << 10 // number of bytes at the end of a package that the first request asks for; they contain most ZIP directories
-	GapSize  = 64 << 10 // largest gap in bytes between two members that one request for both may include
+	GapSize  = 64 << 10 // members with at most this many bytes between them are requested together
 )
 
 // errNoParts means that a server sends the whole package in response to a range
@@ -70,7 +70,8 @@ type remotePackage struct {
 	tail    []byte // last bytes of the package, from the first response
 }
 
-// openRemote returns errNoParts if the server sends only whole packages.
+// openRemote opens a package for range requests. It returns errNoParts if the server
+// sends only whole packages.
 func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
@@ -128,7 +129,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// Reading returns an error if the response is shorter than the span.
+// open opens a part of the package. Reading it returns an error if the response is too
+// short.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -205,9 +207,9 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// isSafe reports whether the ETag of the package or the digest of a member excludes
-// bytes of several versions of the package. A package that was transferred whole (nil)
-// is always safe.
+// isSafe reports whether the bytes of a member cannot be mixed from several versions of
+// the package: the package has a strong ETag, or the member has a strong digest. A
+// package that was transferred whole (nil) is always safe.
 func (r *remotePackage) isSafe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -103,8 +103,8 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load waits while too many chunks are in memory. If one chunk fails, the later chunks
-// of the package fail without a request.
+// load transfers the chunks of a package, and waits while too many chunks are in
+// memory. If one chunk fails, the later chunks of the package fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var failed atomic.Pointer[error] // error of the first chunk that failed
 	for _, c := range chunks {
@@ -143,8 +143,8 @@ func (p *plannedPackage) close() {
 	p.pkg, p.found = nil, nil
 }
 
-// prepare makes one report about an unusable package, so that its members fail without
-// a message of their own.
+// prepare opens a package and finds its members. It makes one report about an unusable
+// package, so that the members fail without a message of their own.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
@@ -208,8 +208,8 @@ func (u *Unpacker) findMembers(ctx context.Context, p *plannedPackage, byParts b
 	return nil
 }
 
-// openWhole is called if range requests would cost more than the whole package. The
-// order of the members in the plan decides how many requests are needed.
+// openWhole transfers the whole package. It is called if the order of the members in
+// the plan needs so many range requests that the whole package costs less.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -291,8 +291,9 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put stores the bytes of a member as the resource want. The reader body verifies and
-// hashes the bytes. proved is true if a length or a digest proves the bytes.
+// Put is a function that stores the bytes of a member. want is the description of the
+// resource, and body verifies and hashes the bytes. proved is true if a length or a
+// digest proves the bytes.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
 // Take passes a member to the function put, and verifies the bytes by all known digests
@@ -339,12 +340,12 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
-	want.Length, want.Digests = known.Length, known.Digests // the manifest may have given the values that prove the bytes
+	want.Length, want.Digests = known.Length, known.Digests // the values that proved the bytes may come from the manifest and not from the plan
 	return want, n, err
 }
 
-// If range requests read the package, openMember waits until the chunk of the member is
-// loaded.
+// openMember opens a member. If range requests read the package, it waits until the
+// chunk of the member is loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -422,8 +423,8 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// countLost does not count the members of an unusable package, which prepare has
-// reported.
+// countLost counts a member that could not be taken, unless the whole package is
+// unusable: prepare has reported that.
 func (u *Unpacker) countLost(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"instep/transfer"
 )
 
-// openWhole repeats a transfer that broke off and cannot be continued, as often as the
-// client repeats a failed request.
+// openWhole transfers and opens the whole package. A transfer that broke off and cannot
+// be continued is repeated as often as the client repeats a failed request.
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
@@ -64,15 +64,15 @@ func isLarge(ref *harvest.Package) bool {
 // Otherwise it is a temporary file.
 func (p *Transport) openPart(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror returns an error, and a temporary file is used
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // an error is ignored: a read-only mirror returns one, and then a temporary file is used
 			return part
 		}
 	}
 	return transfer.Temporary(p.Spool)
 }
 
-// requestPackage returns an error if the first bytes of the response show that the file
-// is no ZIP package. It returns nil if an earlier run has left a part of the package.
+// requestPackage requests a package. It returns an error if the first bytes show that
+// the file is no ZIP package, and nil if an earlier run has left a part of the package.
 func (p *Transport) requestPackage(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
