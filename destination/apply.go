@@ -20,8 +20,8 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	requestSize   = 4       // size in a batch of a resource that is requested by itself; any other resource has the size 1
-	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that add 1 to the size of a resource in a batch
+	requestSize   = 4       // number of resources without a request of their own that fill a batch as much as one resource with a request
+	textRoom      = 2 << 10 // number of bytes of other attributes (harvest.Remainder) that fill a batch as much as one resource without a request
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run

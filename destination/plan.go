@@ -105,8 +105,9 @@ type SetState struct {
 	// not. Unless AcceptRollback is set, neither the mirror nor the cursor then changes.
 	RolledBack string
 
-	// Gap describes which changes after the lists are unknown; "" if there are none, or
-	// the Source offers no changes. The plan leads to the state of the lists.
+	// Gap describes which changes after the lists are unknown. Then the plan leads only to
+	// the state of the lists. "" means that all changes are known, or that the Source
+	// offers no Change Lists.
 	Gap string
 }
 

@@ -237,9 +237,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted returns the resource of a change that the lists do not contain, or ok=false
-// if the resource does not exist. A change without a datetime may be later than its
-// lastmod, because a file may have been replaced by an older file.
+// unlisted returns the changed resource if the lists do not contain it, or ok=false if it
+// does not exist. The lastmod of a change without a datetime is no latest time: an older
+// file, with an older lastmod, may have replaced the resource.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {

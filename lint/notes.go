@@ -77,8 +77,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether the document is checked by the rules of mid-2013, and the deviation
-// is normal in documents of that time.
+// isDraft reports whether a quirk is normal in a document of mid-2013 and the document is
+// checked by the rules of that time.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }

@@ -391,9 +391,9 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// blockedWithoutBytes reports whether a path is blocked for a resource whose bytes are
-// not stored. A file at the path does not block it: the bytes of the resource are
-// fetched when that file is gone.
+// blockedWithoutBytes reports whether a path cannot be given to a resource without stored
+// bytes, because it is in a state directory. A file at the path does not matter: the bytes
+// of the resource are fetched after that file is gone.
 func (m *Mirror) blockedWithoutBytes(path string, _ bool) (bool, error) { return m.isStateDir(path) }
 
 func (b *batch) write(ctx context.Context, w *work) error {

@@ -28,7 +28,7 @@ const (
 
 type publisher struct {
 	Read int64     `json:"read"` // the number of the last change that the publication has read
-	Seen time.Time `json:"seen"` // the time at which the publication last registered
+	Seen time.Time `json:"seen"` // the time of the last call of Register for the publication
 }
 
 // Register registers a publication as a reader of the log of changes of the mirror in

@@ -48,9 +48,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []catalog.Resource
-	// A commit first moves existing files that become files of resources, since other
-	// files may get their old paths after that. So undoing moves these files last, when
-	// their old paths are free again.
+	// A commit first moves the files that it adopts, because their old paths may then be
+	// given to other files. So undoing moves the adopted files last, when their old paths
+	// are free again.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {

@@ -39,7 +39,7 @@ type answer struct {
 	notes    []string // messages about parts of the document that were skipped
 }
 
-// scan reads one document of a search. The result is its field doc.
+// scan reads one document of a search for Resource Maps, and stores the result in doc.
 type scan struct {
 	uri    string
 	served string // the Content-Type of the response, without parameters

@@ -31,7 +31,7 @@ const (
 	maxContexts = 100     // largest number of contexts in one document
 	maxTerms    = 2_000   // largest number of terms in the contexts of one document
 	maxValues   = 500_000 // largest number of objects, lists and values in one document
-	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; at this limit, the expansion takes seconds
+	maxScoped   = 200_000 // largest number of terms times values, if the terms of a document have contexts of their own; at this limit, the expansion takes seconds
 	maxRemote   = 8       // largest number of contexts that are loaded for one document
 )
 

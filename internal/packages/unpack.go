@@ -42,7 +42,7 @@ const packagesAtOnce = 2
 
 // Unpack starts to transfer the packages of a set. It iterates over members once, in
 // the order of the packages. It calls doubt if the manifest in a package proves that
-// the plan comes from a wrong copy. The caller must close the returned Unpacker.
+// the copy of the manifest, from which the plan was made, is wrong. The caller must close the returned Unpacker.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{

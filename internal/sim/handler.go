@@ -184,8 +184,8 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// unchanged returns the response before switches change it. A path may exist only because
-// of a switch, which then makes the response.
+// unchanged returns the response to which the faults are then applied. If a path exists
+// only because of a fault, that fault provides the response.
 func (c *call) unchanged() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {
