@@ -46,7 +46,7 @@ type SetReport struct {
 	Guard      Guard                // numbers that explain why the deletions were withheld
 	Bytes      int64                // bytes transferred and verified
 	Copied     int64                // bytes copied from other resources of the mirror
-	Weak       int64                // resources that only md5, sha-1 or sha-224 verified
+	Weak       int64                // resources that were verified only by md5, sha-1 or sha-224
 	Unverified int64                // resources stored without verification, because the Source gives neither a length nor a digest
 	Patches    transfer.PatchCounts // numbers of patched resources, and of bytes that patches saved or wasted
 	Via        map[Via]int64        // number of stored resources for each way of transfer

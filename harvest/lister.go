@@ -342,7 +342,7 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 	// A part may be older than its index if the entry in the index states the time of the
 	// part (1.1 §10.2). The time of the snapshot is then that of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
-		r.fail(err) // the part may be an outdated copy, but its entries are used, with the time of the part
+		r.fail(err) // the part may be an outdated copy, so the snapshot is partial; the entries of the part are used all the same
 	}
 	return r.pages(doc, level)
 }

@@ -121,7 +121,7 @@ func mediaType(s string) string {
 
 type pageScan struct {
 	uri  string
-	page weblink.Page // only its field Base is used, the base URL of the page
+	page weblink.Page // has the base URL of the page; its other fields are not used
 
 	links, cited, texts, anchors []lead
 

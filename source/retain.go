@@ -233,8 +233,9 @@ func (r *retention) readable(items []Item, i int) bool {
 	return items[i].Current || i >= len(items)-r.generations || items[i].Archive >= 0 && r.now.Sub(items[i].Since) < r.keep
 }
 
-// trimIndex removes the oldest Change Lists from the index of current ones, when they have
-// been there long enough, together with the Change Dumps of the same changes.
+// trimIndex removes the oldest Change Lists from the index of current Change Lists, if they
+// have been in the index long enough. With them it removes the Change Dumps of the same
+// changes.
 func (r *retention) trimIndex(o offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)

@@ -62,7 +62,7 @@ func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 // locks nothing. Use Acquire where a lock file is possible, since that names the
 // process that holds the lock, and works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // shared, so that Release does not truncate a lock file, which Dir does not have
+	l := &Lock{shared: true} // the lock counts as shared, so that Release does not try to truncate a lock file: there is none
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -110,7 +110,7 @@ func (r *run) removePackedBytes(ctx context.Context) error {
 type contents struct {
 	facts facts
 	id    catalog.SetID
-	kept  blob.Bucket // the store with copies of bytes; nil if there are no copies
+	kept  blob.Bucket // the store with copies of the bytes of resources; nil if no copies are made
 	since time.Time   // the bytes of resources that have changed since this time may be in the field kept
 	// The present bytes of resources are read from tree or input. Both are nil if no bytes
 	// can be read.

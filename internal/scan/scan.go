@@ -143,8 +143,8 @@ const (
 	Litter  Reason = "litter"  // a file that operating systems and editors leave behind
 	Assumed Reason = "assumed" // the file matches a pattern of AssumeUnchanged, so its recorded state stays
 	Ours    Reason = "ours"    // a file or directory that this program writes: see Dir.Ours
-	// LinkFile is the reason for a file that is not a resource but contains the links
-	// of another file (see Choice.LinkFiles).
+	// LinkFile is the reason why a file is no resource: it contains the links of another
+	// file (see Choice.LinkFiles).
 	LinkFile Reason = "link file"
 
 	// The following reasons occur only if the published directory is a mirror.

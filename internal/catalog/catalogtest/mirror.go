@@ -42,8 +42,8 @@ func (b *batch) reserve(name, due string) *batch {
 	return b.mark(name, due)
 }
 
-// remove ends the membership of a resource in the batch. Unless the path trash is "",
-// the file of the resource is to be moved there.
+// remove adds to the batch the end of a resource's membership. Unless trash is "", the file
+// of the resource is to be moved to the path trash.
 func (b *batch) remove(name, trash string) *batch {
 	if trash != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: trash})
