@@ -23,7 +23,7 @@ const (
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
 	VerdictDifferent    Verdict = "different"    // the bytes in the mirror differ from the Source's description, or must be fetched again (Held.Due) and no digest proves them
-	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, or the resource changed during the audit
+	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, the documents contradict each other, or the resource changed during the audit
 	VerdictError        Verdict = "error"        // the bytes in the mirror could not be read
 )
 
