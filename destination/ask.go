@@ -112,7 +112,6 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 		q.trust = errors.New("the URI exists, but its bytes differ from those in the mirror")
 	}
 	pl.skip(SkipDisputed)
-	pl.doubted = true
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
 		return nil
 	}

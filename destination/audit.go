@@ -224,7 +224,7 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 			return nil
 		}
 		d := st.decide(w.Statement, h)
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && w.disputed()})
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && (!w.Torn || w.disputed())})
 	})
 	if err == nil {
 		err = au.flush(ctx)
@@ -245,7 +245,7 @@ func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) er
 	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)
 		extra := (told || !st.Unsure) && (decisive(d) || d == evidence.Withhold)
-		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra})
+		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra, disputed: !extra && d == evidence.Ask})
 	})
 	if err == nil {
 		err = au.flush(ctx)

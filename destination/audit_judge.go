@@ -92,7 +92,8 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	case f.extra:
 		f.verdict = VerdictExtra
 		return nil
-	case f.disputed && !h.Member && h.Gone.IsZero():
+	// the mirror has recorded the deletion that this description is about
+	case f.disputed && !h.Member && (h.Gone.IsZero() || !h.Gone.Equal(w.Changed)):
 		f.verdict, f.err = VerdictUnverifiable, errDisputed
 		return nil
 	case f.ahead && !h.Member:
@@ -215,7 +216,7 @@ func (au *auditor) tell(f *finding) error {
 	if au.faults == nil || au.again || !f.due {
 		return nil
 	}
-	return au.faults.Append(fault{f.want, f.verdict, f.ahead})
+	return au.faults.Append(fault{f.want, f.verdict, f.ahead, f.disputed})
 }
 
 func (au *auditor) mark(ctx context.Context, findings []finding) error {

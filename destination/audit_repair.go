@@ -8,9 +8,10 @@ import (
 )
 
 type fault struct {
-	Want    harvest.Resource
-	Verdict Verdict
-	Ahead   bool // the mirror has a later state than the documents
+	Want     harvest.Resource
+	Verdict  Verdict
+	Ahead    bool // the mirror has a later state than the documents
+	Disputed bool // see word.disputed
 }
 
 // Repairing is the Mode of the plans that Repair makes.
@@ -63,7 +64,7 @@ func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) err
 	findings := make([]finding, len(faults))
 	for i, f := range faults {
 		au.Verdicts[f.Verdict]--
-		findings[i] = finding{want: f.Want, held: held[i], ahead: f.Ahead}
+		findings[i] = finding{want: f.Want, held: held[i], ahead: f.Ahead, disputed: f.Disputed}
 	}
 	if err := au.check(ctx, findings); err != nil {
 		return err

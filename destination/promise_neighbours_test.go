@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -351,6 +354,75 @@ func TestPromiseAuditOfAChangeOfUnknownTime(t *testing.T) {
 				t.Errorf("got %v", verdicts)
 			}
 		})
+	}
+}
+
+// The mirror has applied a change, and another list has a change without a time: the next run asks for
+// the resource, so an audit before it is not in sync, with repair or without.
+func TestPromiseAuditBeforeAQuestion(t *testing.T) {
+	for _, change := range []string{"updated", "deleted"} {
+		t.Run(change, func(t *testing.T) {
+			s, paths, m := inStep(t, 4)
+			s.setClock(20)
+			s.list(10, paths...)
+			s.put("/r/1", []byte("of the change with a time"))
+			s.changes(10, s.change(15, resourcesync.Updated, "/r/1"))
+			m.mustSucceed()
+			entry := fmt.Sprintf("<url><loc>%s</loc><rs:md change=%q/></url>", s.uri("/r/1"), change)
+			if change == "deleted" {
+				s.remove("/r/1")
+			} else {
+				s.put("/r/1", []byte("of the change without a time"))
+				entry = s.rawEntry("/r/1", fmt.Sprintf("change=%q", change), "")
+			}
+			s.raw("/changes2.xml", fmt.Sprintf(`capability="changelist" from=%q`, at(10)), "", entry)
+			s.offer("/list.xml", "/changes2.xml")
+			for name, audit := range map[string]func(context.Context, *destination.Destination) (*destination.Audit, error){
+				"audit": func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) { return d.Audit(ctx) },
+				"repair": func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
+					a, _, err := d.Repair(ctx)
+					return a, err
+				},
+			} {
+				if a, verdicts := m.auditSet(audit); verdicts["/r/1"] != destination.VerdictUnverifiable || a.Skipped[destination.SkipDisputed] != 1 {
+					t.Errorf("%s: got %q, left alone %v", name, verdicts["/r/1"], a.Skipped)
+				}
+			}
+			if rep := m.mustSucceed(); rep.Updated+rep.Deleted != 1 {
+				t.Errorf("the next run: %+v", rep)
+			}
+		})
+	}
+}
+
+// A repair of damaged bytes does not show which version is the last one.
+func TestPromiseRepairOfADisputedResource(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(4)
+	s.setClock(20)
+	s.list(10, paths...)
+	s.rawChanges(0, s.loose("/r/1", ""))
+	m := newMirror(t, s)
+	m.mustSucceed()
+	damaged := ""
+	err := filepath.WalkDir(m.dir, func(p string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(filepath.ToSlash(p), "/r/1") {
+			damaged = p
+		}
+		return err
+	})
+	if err == nil {
+		err = os.WriteFile(damaged, []byte("bad"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, verdicts := m.auditSet(func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
+		a, _, err := d.Repair(ctx)
+		return a, err
+	})
+	if verdicts["/r/1"] != destination.VerdictUnverifiable || a.Repaired != 1 || a.Skipped[destination.SkipDisputed] != 1 {
+		t.Errorf("got %q, repaired %d, left alone %v", verdicts["/r/1"], a.Repaired, a.Skipped)
 	}
 }
 

@@ -187,6 +187,7 @@ func TestPromiseSeveralVersionsWithoutATime(t *testing.T) {
 				t.Errorf("got %v", rep.Skipped)
 			}
 			s.list(11, paths...)
+			s.changes(11)
 			m.recovers(paths...)
 		})
 	}

@@ -168,9 +168,9 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// baselineIfNewer makes a baseline if the Resource List is newer than the mirror's, because
-// that list shows the true state although changes contradict each other. Otherwise it
-// returns nil.
+// baselineIfNewer makes a baseline if the Resource List is newer than the mirror's. If the
+// times of changes contradict each other, a clock was wrong, and a newer list shows the
+// true state. Otherwise it returns nil.
 func (k *setPlanner) baselineIfNewer(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil
@@ -179,7 +179,7 @@ func (k *setPlanner) baselineIfNewer(ctx context.Context) (*planner, error) {
 	if err != nil || !at.After(k.known.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
-	pl, err := k.baseline(ctx, "changes contradict each other or the mirror, and a newer Resource List shows the true state")
+	pl, err := k.baseline(ctx, "the times of the changes contradict each other or the mirror, so a clock was wrong")
 	if err != nil {
 		pl.discard()
 		return nil, harvest.UnlessOfSource(ctx, err)

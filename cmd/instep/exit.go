@@ -167,7 +167,7 @@ var causes = []cause{
 }
 
 // movedSource is a hint for users of a mirror whose Source has moved to another address.
-const movedSource = "first copy the files of the mirror, without .instep, into the other directory, and add --adopt, so that the files are not fetched again"
+const movedSource = "first copy the files of the mirror, without .instep, into the other directory, and add --adopt"
 
 const notAgain = "verified files that exist already are not fetched again"
 

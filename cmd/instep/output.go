@@ -223,7 +223,7 @@ func (o *output) say(format string, args ...any) {
 // redact hides the passwords in arguments and stored settings.
 func (o *output) redact(text string) string {
 	if secrets := o.secrets.Load(); secrets != nil {
-		return secrets.Replace(text)
+		return strings.TrimPrefix(secrets.Replace(" "+text), " ") // a login is recognised by the character before it
 	}
 	return text
 }

@@ -198,7 +198,7 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"directory to publish is missing", exitGuard, []string{"publish", "nothing", "--base-url", b.site}, "spelled right"},
 		{"no base URL", exitUsage, []string{"publish", "full"}, "--base-url"},
 		{"another base URL", exitGuard, []string{"publish", "collection", "--base-url", "https://museum.example.org/"}, "--move-to https://museum.example.org/"},
-		{"the state is elsewhere", exitGuard, []string{"publish", "collection", "--base-url", b.site, "--state", "other"}, "leave --state out"},
+		{"the state is elsewhere", exitGuard, []string{"publish", "collection", "--base-url", b.site, "--state", "other"}, "omit --state"},
 		{"the state is lost", exitGuard, []string{"publish", "copied", "--base-url", b.site}, "--adopt"},
 		{"a document of others is in the way", exitGuard, []string{"publish", "theirs", "--base-url", b.site}, "--out"},
 		{"mirror into a directory with files", exitGuard, []string{"sync", b.site, "full"}, "--adopt"},

@@ -109,7 +109,7 @@ func TestDisputedResourceIsSaid(t *testing.T) {
 	l.later(l.at, func() { l.bodies["/one.txt"] = "something else" })
 	for _, args := range [][]string{nil, {"-n"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
-		mustExit(t, o, 4, one+": the documents do not show whether it was deleted")
+		mustExit(t, o, 4, one+": the documents do not show which is later, its deletion or its last version")
 		mustExit(t, o, 4, "1 resource left alone: whether they exist is disputed")
 	}
 	mustHold(t, filepath.Join(dir, "one.txt"), "one")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"html/template"
 	"io"
 	"net/url"
 	"regexp"
@@ -16,14 +17,20 @@ func redactor(args []string) *strings.Replacer {
 	for _, arg := range args {
 		for _, param := range secretParam.FindAllString(arg, -1) {
 			name, _, _ := strings.Cut(param, "=")
-			pairs = append(pairs, param, name+"=…")
+			for _, form := range writtenForms {
+				pairs = append(pairs, form(param), form(name)+"=…")
+			}
 		}
 		login := loginIn(arg)
 		_, password, _ := strings.Cut(login, ":")
 		for _, secret := range []string{login, password} {
-			quoted := strconv.Quote(secret)
-			if secret != "" {
-				pairs = append(pairs, secret+"@", "…@", quoted[1:len(quoted)-1]+"@", "…@")
+			if secret == "" {
+				continue
+			}
+			for _, form := range writtenForms {
+				for _, start := range []string{"/", ":", `"`, "'", " ", "=", "(", ">"} { // not in the middle of a name
+					pairs = append(pairs, start+form(secret)+"@", start+"…@")
+				}
 			}
 		}
 	}
@@ -31,6 +38,13 @@ func redactor(args []string) *strings.Replacer {
 		return nil
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// writtenForms are the forms in which a text can be part of an output: as it is, quoted, and in HTML.
+var writtenForms = []func(string) string{
+	func(s string) string { return s },
+	func(s string) string { q := strconv.Quote(s); return q[1 : len(q)-1] },
+	func(s string) string { return strings.ReplaceAll(template.HTMLEscapeString(s), "+", "&#43;") },
 }
 
 // secretParam matches a parameter of a query that is named like a password.

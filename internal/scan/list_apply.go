@@ -88,7 +88,11 @@ type listApplier struct {
 	r           *Result
 	unreachable int  // number of consecutive unreachable resources
 	lost        bool // whether a change was not recorded because its bytes are gone; then later entries may have been compared with a state that was not recorded
+
+	lastErrs map[int64]error // results of examineLast, by listWork.Number of the last state; emptied at maxLastErrs entries
 }
+
+const maxLastErrs = 10_000
 
 // applyAll examines and records the resources of the plan in rounds, so that little work
 // has to be repeated after a crash.
@@ -224,12 +228,22 @@ func (a *listApplier) examineLast(x *examined) error {
 		return err
 	}
 	last, err := a.p.listed.At(at)
-	if err == nil && last.Number > x.Number && last.Path != "" {
+	if err != nil || last.Number <= x.Number || last.Path == "" {
+		return err
+	}
+	failure, known := a.lastErrs[last.Number]
+	if !known {
 		buffer := buffers.Get().(*[]byte)
 		defer buffers.Put(buffer)
-		x.err = a.l.examine(a.ctx, &last, nil, *buffer).err
+		found := a.l.examine(a.ctx, &last, nil, *buffer)
+		a.r.Hashed += found.read
+		if failure = found.err; a.lastErrs == nil || len(a.lastErrs) == maxLastErrs {
+			a.lastErrs = map[int64]error{}
+		}
+		a.lastErrs[last.Number] = failure
 	}
-	return err
+	x.err = failure
+	return nil
 }
 
 // hasLaterState reports whether a later state of the resource follows in the listing.
