@@ -92,7 +92,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	case f.extra:
 		f.verdict = VerdictExtra
 		return nil
-	// the mirror has recorded the deletion that this description is about
+	// unless the mirror has recorded the disputed deletion itself
 	case f.disputed && !h.Member && (h.Gone.IsZero() || !h.Gone.Equal(w.Changed)):
 		f.verdict, f.err = VerdictUnverifiable, errDisputed
 		return nil
