@@ -224,7 +224,7 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 			return nil
 		}
 		d := st.decide(w.Statement, h)
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && (!w.Torn || w.disputed())})
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && w.disputed()})
 	})
 	if err == nil {
 		err = au.flush(ctx)

@@ -161,10 +161,11 @@ type word struct {
 	from harvest.Location
 }
 
-// disputed reports whether the documents do not show if the resource exists, or which of two
-// versions is the last one.
+// disputed reports whether a statement about which a run asks (evidence.Ask) leaves open if the
+// resource exists, or which version is the last one. A statement that contradicts itself only
+// in its two descriptions leaves nothing open if they have the same bytes.
 func (w *word) disputed() bool {
-	return w.Torn && (w.Denied || w.or != nil && w.or.Beside(w.want.Length, w.want.Digests) != evidence.Same)
+	return !w.Torn || w.Denied || w.or != nil && w.or.Beside(w.want.Length, w.want.Digests) != evidence.Same
 }
 
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {

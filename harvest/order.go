@@ -423,13 +423,13 @@ func (c *Change) Or() *Resource {
 	return c.Rival
 }
 
-// Against is like Word for a caller that holds a version of the resource. held is the
-// lastmod of that version, and due that of a version that the caller still has to
-// fetch. Its result differs in two cases. If the lastmod of a deletion equals held or
-// due, it is that of the deleted version, so the time of the deletion is unknown. If a
-// change is contradictory only because newer lists do not contain the resource, and its
-// lastmod equals held, the change created the held version, and nothing shows that the
-// resource was deleted later.
+// Against is like Word, for a caller that holds a version with the lastmod held, and still
+// has to fetch a version with the lastmod due. In two cases the results differ:
+//   - The lastmod of a deletion equals held or due. Then it is the lastmod of the deleted
+//     version, so the statement has no certain time.
+//   - A change is contradictory (Torn) only because newer lists do not contain the resource,
+//     and the lastmod of the change equals held. Then the change created the held version,
+//     and nothing shows a later deletion, so the statement is not Torn.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {

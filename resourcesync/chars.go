@@ -93,8 +93,8 @@ func plainURI(b []byte) int {
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest bit that is set in hit belongs to the first byte that is not allowed or
-		// is a ~, which the loop below accepts.
+		// The lowest bit of hit that is set belongs to the first byte that needs a closer look
+		// by the loop below: a byte that is not allowed, or a ~, which is.
 		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
 			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
 		if hit &= highBits; hit != 0 {

@@ -142,8 +142,8 @@ type baseWriter struct {
 	size    int64           // number of bytes in the open batch
 }
 
-// replace replaces the object at a key. The function fill writes the new bytes, about size
-// of them. If fill returns false, the object is removed instead.
+// replace replaces the object at a key by the bytes that the function fill writes. size is
+// their estimated number. If fill returns false, the object is removed.
 func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill func(io.Writer) (ok bool, err error)) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {

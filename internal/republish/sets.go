@@ -38,9 +38,9 @@ func members(ctx context.Context, m Mirror, sets []string, keptSet string) iter.
 	}
 }
 
-// mergeStates merges the states of a resource in several sets into one member. lastIsKept
-// says that the last state is from the set with the resources that the mirror keeps in an
-// earlier state. If the resource is in no set, the result is the zero member.
+// mergeStates merges the states of a resource in several sets into one member, which is zero
+// if the resource is in no set. lastIsKept says that the last element of states is the state
+// in the mirror's own set, that of the resources which restore --keep keeps.
 func mergeStates(states []destination.Held, lastIsKept bool) (one member, err error) {
 	for i := range states {
 		h := &states[i]

@@ -111,8 +111,7 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.addNotes(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count counts the resource of a planned action in Via. It ignores an action that fetches
-// nothing.
+// Count adds a planned action to the counts in Totals.Via, unless the action fetches nothing.
 func (t *Totals) Count(act destination.Action) {
 	if act.Via != "" {
 		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})
