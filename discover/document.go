@@ -37,13 +37,15 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// Broken returns the URI of the unusable document that ended the search; "" if the search
-// ended for another reason.
-func (e *Error) Broken() string {
-	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
-		return broken.uri
+// Broken returns the URI of the unusable document that ended the search, and why it cannot be
+// used; "" if the search ended for another reason. If a Source Description has no usable
+// Capability List, Broken returns the first of those that are broken.
+func (e *Error) Broken() (uri string, reason error) {
+	err := e.Tried[len(e.Tried)-1].Err
+	for broken, ok := errors.AsType[*brokenError](err); ok; broken, ok = errors.AsType[*brokenError](reason) {
+		uri, reason = broken.uri, broken.err
 	}
-	return ""
+	return uri, reason
 }
 
 type notDocumentError struct {

@@ -102,7 +102,7 @@ func verdictClass(v destination.Verdict) string {
 var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists the resource, but the mirror does not hold it; the next sync fetches it",
-	string(destination.VerdictExtra):        "the mirror holds the resource, but the Source no longer lists it; the next sync removes it",
+	string(destination.VerdictExtra):        "the mirror holds the resource, but the Source no longer lists it; the next sync removes it, unless its guard withholds the deletion",
 	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists, or may hold other bytes after a failure or instep restore; the next sync fetches the resource again",
 	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, does not show which version is the last one, or has older documents than the mirror; or the resource changed during the audit",
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",

@@ -52,6 +52,9 @@ func TestLintOfASite(t *testing.T) {
 			h.replace("/.well-known/resourcesync", given("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url>"))
 		},
 			exitDifferences, []string{"/.well-known/resourcesync", "error", "Status: FINDINGS"}, ""},
+		"with a broken Capability List": {func(h *hostile) {
+			h.replace("/caps.xml", given("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url>"))
+		}, exitDifferences, []string{"/caps.xml", "error", "Status: FINDINGS"}, "does not offer ResourceSync"},
 		"without a Source": {func(h *hostile) {
 			h.replace("/", given(home))
 			h.replace("/.well-known/resourcesync", given(home))

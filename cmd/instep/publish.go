@@ -45,8 +45,8 @@ files, which any web server can serve; "instep serve" can, too.
 Publish stores the base URL and the texts for the page about the collection. Later runs need no
 flags for them. All other flags apply to one run: repeat them, or write a configuration file.
 
-Publish reads a file again only if its size, times or inode have changed. It leaves out
-dotfiles, devices, and links that lead out of DIR. It never replaces a file that it did not
+Publish reads a file again only if its size, times or inode have changed, or if it had changed
+only seconds before it was read. It leaves out dotfiles, devices, and links that lead out of DIR. It never replaces a file that it did not
 write. If a scan finds more deletions than the guard allows (10 % and more than 5 files, half of
 the files, or all), or if DIR is gone, publish changes nothing and ends with exit code 6.
 

@@ -166,7 +166,7 @@ func (l *Linter) reportNoSource(ctx context.Context, uri string, err error) erro
 		return l.reportBlocked(ctx, uri, err)
 	}
 	last := none.Tried[len(none.Tried)-1]
-	if broken := none.Broken(); broken != "" && broken != uri {
+	if broken, _ := none.Broken(); broken != "" && broken != uri {
 		found := l.errors
 		if err := l.checkSiteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.errors > found {
 			return err
