@@ -223,8 +223,10 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
 			return nil
 		}
+		w.Torn = w.Torn && w.contradictory()
 		d := st.decide(w.Statement, h)
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask && w.disputed()})
+		change := w.Kind == evidence.Created || w.Kind == evidence.Updated
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask, outdated: change && d == evidence.Fetch})
 	})
 	if err == nil {
 		err = au.flush(ctx)

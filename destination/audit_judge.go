@@ -36,7 +36,8 @@ type finding struct {
 	extra bool // the Source does not list the resource
 	ahead bool // the mirror has a later state than the documents
 
-	disputed bool // see word.disputed
+	disputed bool // the documents do not show if the resource exists, or which version is the last one
+	outdated bool // the documents have a later change than the mirror
 
 	verdict Verdict
 	bytes   int64
@@ -49,6 +50,7 @@ type finding struct {
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
 	errAhead            = errors.New("the mirror has a later state than the documents of the Source")
+	errOutdated         = errors.New("the Source has changed it later, and gives no digest that proves the bytes")
 	errDisputed         = errors.New("the documents do not show which version is the last one, or whether the resource still exists")
 	errMoved            = errors.New("the resource changed in the mirror during the audit")
 )
@@ -143,6 +145,8 @@ func (au *auditor) conclude(f *finding, err error) {
 		f.verdict, f.err = VerdictUnverifiable, errDisputed
 	case f.ahead && match(&f.held, &f.want) != evidence.Same:
 		f.verdict, f.err = VerdictUnverifiable, errAhead
+	case f.outdated && len(proof) == 0:
+		f.verdict, f.due, f.err = VerdictDifferent, true, au.noteLaterChange(&f.want, errOutdated)
 	case len(f.want.Digests) == 0:
 		f.verdict, f.err = VerdictUnverifiable, errNothingToCompare
 	default:

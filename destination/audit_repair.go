@@ -11,7 +11,7 @@ type fault struct {
 	Want     harvest.Resource
 	Verdict  Verdict
 	Ahead    bool // the mirror has a later state than the documents
-	Disputed bool // see word.disputed
+	Disputed bool // see finding.disputed
 }
 
 // Repairing is the Mode of the plans that Repair makes.

@@ -63,6 +63,11 @@ func quickly(ctx context.Context, d *destination.Destination) (*destination.Audi
 	return d.Audit(ctx)
 }
 
+func repairing(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
+	a, _, err := d.Repair(ctx)
+	return a, err
+}
+
 // flipKeepingTimes damages a file as a disk does: its size and times stay.
 func flipKeepingTimes(t *testing.T, path string) {
 	t.Helper()

@@ -161,11 +161,10 @@ type word struct {
 	from harvest.Location
 }
 
-// disputed reports whether a statement about which a run asks (evidence.Ask) leaves open if the
-// resource exists, or which version is the last one. A statement that contradicts itself only
-// in its two descriptions leaves nothing open if they have the same bytes.
-func (w *word) disputed() bool {
-	return !w.Torn || w.Denied || w.or != nil && w.or.Beside(w.want.Length, w.want.Digests) != evidence.Same
+// contradictory reports whether a statement that is Torn leaves open if the resource exists, or
+// which bytes it has. Two descriptions of the same bytes leave nothing open.
+func (w *word) contradictory() bool {
+	return w.Denied || w.or != nil && w.or.Beside(w.want.Length, w.want.Digests) != evidence.Same
 }
 
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {

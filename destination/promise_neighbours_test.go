@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -343,7 +341,7 @@ func TestPromiseAuditOfAChangeOfUnknownTime(t *testing.T) {
 			s.rawChanges(0, fmt.Sprintf("<url><loc>%s</loc><rs:md %s/></url>", s.uri("/r/1"), c.change))
 			m := newMirror(t, s)
 			m.mustSucceed()
-			a, verdicts := m.auditSet(func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) { return d.Audit(ctx) })
+			a, verdicts := m.auditSet(fully)
 			if got := verdicts["/r/1"]; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -377,18 +375,40 @@ func TestPromiseAuditBeforeAQuestion(t *testing.T) {
 			}
 			s.raw("/changes2.xml", fmt.Sprintf(`capability="changelist" from=%q`, at(10)), "", entry)
 			s.offer("/list.xml", "/changes2.xml")
-			for name, audit := range map[string]func(context.Context, *destination.Destination) (*destination.Audit, error){
-				"audit": func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) { return d.Audit(ctx) },
-				"repair": func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
-					a, _, err := d.Repair(ctx)
-					return a, err
-				},
-			} {
+			for _, audit := range []func(context.Context, *destination.Destination) (*destination.Audit, error){fully, repairing} {
 				if a, verdicts := m.auditSet(audit); verdicts["/r/1"] != destination.VerdictUnverifiable || a.Skipped[destination.SkipDisputed] != 1 {
-					t.Errorf("%s: got %q, left alone %v", name, verdicts["/r/1"], a.Skipped)
+					t.Errorf("got %q, left alone %v", verdicts["/r/1"], a.Skipped)
 				}
 			}
 			if rep := m.mustSucceed(); rep.Updated+rep.Deleted != 1 {
+				t.Errorf("the next run: %+v", rep)
+			}
+		})
+	}
+}
+
+// A newer list and a change without a time describe the same bytes, or a change tells of other bytes
+// without a digest: the next run fetches the resource, so an audit before it is not in sync.
+func TestPromiseAuditBeforeAFetch(t *testing.T) {
+	for name, tell := range map[string]func(s *aSource, paths []string){
+		"the list and a change agree": func(s *aSource, paths []string) {
+			s.list(15, paths...)
+			s.rawChanges(0, s.rawEntry("/r/1", `change="updated"`, ""))
+		},
+		"a change without a digest": func(s *aSource, _ []string) {
+			s.rawChanges(0, fmt.Sprintf("<url><loc>%s</loc><rs:md change=\"updated\" datetime=%q/></url>", s.uri("/r/1"), at(15)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, paths, m := inStep(t, 4)
+			s.setClock(20)
+			s.put("/r/1", []byte("as it is now"))
+			tell(s, paths)
+			a, verdicts := m.auditSet(fully)
+			if whole := (&destination.Audit{Sets: []*destination.SetAudit{a}}); whole.InSync() {
+				t.Errorf("in sync: %v", verdicts)
+			}
+			if rep := m.mustSucceed(); rep.Updated != 1 {
 				t.Errorf("the next run: %+v", rep)
 			}
 		})
@@ -404,23 +424,8 @@ func TestPromiseRepairOfADisputedResource(t *testing.T) {
 	s.rawChanges(0, s.loose("/r/1", ""))
 	m := newMirror(t, s)
 	m.mustSucceed()
-	damaged := ""
-	err := filepath.WalkDir(m.dir, func(p string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(filepath.ToSlash(p), "/r/1") {
-			damaged = p
-		}
-		return err
-	})
-	if err == nil {
-		err = os.WriteFile(damaged, []byte("bad"), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, verdicts := m.auditSet(func(ctx context.Context, d *destination.Destination) (*destination.Audit, error) {
-		a, _, err := d.Repair(ctx)
-		return a, err
-	})
+	flip(t, filepath.Join(m.dir, "r", "1"))
+	a, verdicts := m.auditSet(repairing)
 	if verdicts["/r/1"] != destination.VerdictUnverifiable || a.Repaired != 1 || a.Skipped[destination.SkipDisputed] != 1 {
 		t.Errorf("got %q, repaired %d, left alone %v", verdicts["/r/1"], a.Repaired, a.Skipped)
 	}

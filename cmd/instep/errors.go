@@ -109,7 +109,7 @@ func (a *app) listRuns(dir, state string) ([]runs.Record, error) {
 	all, err := listRuns(dir, state)
 	var options []string
 	for i := range all {
-		options = append(options, all[i].Options...)
+		options = append(append(options, all[i].Options...), all[i].Source)
 	}
 	a.hideSecretsIn(options...)
 	return all, err

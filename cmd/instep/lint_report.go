@@ -107,7 +107,10 @@ type sarifReport struct {
 
 func (r *sarifReport) Begin(*inputs.Input) {}
 
-func (r *sarifReport) finding(f lint.Finding) { r.log.Finding(f) }
+func (r *sarifReport) finding(f lint.Finding) {
+	f.URI, f.Entry, f.Message = r.out.redact(f.URI), r.out.redact(f.Entry), r.out.redact(f.Message)
+	r.log.Finding(f)
+}
 
 func (r *sarifReport) Document(lint.Document) error { return nil }
 

@@ -188,7 +188,7 @@ func (o *output) end(s summary, line string) {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(line+"\n")))
+		o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(o.redact(line)+"\n")))
 		return
 	}
 	o.record(&s)

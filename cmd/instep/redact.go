@@ -3,6 +3,7 @@ package main
 import (
 	"html/template"
 	"io"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -13,12 +14,12 @@ import (
 // redactor returns a Replacer that hides the logins in arguments, and the passwords in their
 // queries, so that no message repeats a password. It returns nil if there are none.
 func redactor(args []string) *strings.Replacer {
-	var pairs []string
+	hidden := map[string]string{}
 	for _, arg := range args {
 		for _, param := range secretParam.FindAllString(arg, -1) {
-			name, _, _ := strings.Cut(param, "=")
-			for _, form := range writtenForms {
-				pairs = append(pairs, form(param), form(name)+"=…")
+			for _, form := range writtenForms(param) {
+				name, _, _ := strings.Cut(form, "=")
+				hidden[form] = name + "=…"
 			}
 		}
 		login := loginIn(arg)
@@ -27,33 +28,48 @@ func redactor(args []string) *strings.Replacer {
 			if secret == "" {
 				continue
 			}
-			for _, form := range writtenForms {
-				for _, start := range []string{"/", ":", `"`, "'", " ", "=", "(", ">"} { // not in the middle of a name
-					pairs = append(pairs, start+form(secret)+"@", start+"…@")
+			for _, form := range writtenForms(secret) {
+				starts := []string{"/", ":", `"`, "'", " ", "=", "(", ">"} // not in the middle of a name
+				if password == "" && len(secret) < minToken {
+					starts = []string{"//"} // a user, who may have the same name as a file
+				}
+				for _, start := range starts {
+					hidden[start+form+"@"] = start + "…@"
 				}
 			}
 		}
 	}
-	if pairs == nil {
+	if len(hidden) == 0 {
 		return nil
+	}
+	var pairs []string
+	for _, text := range slices.Backward(slices.Sorted(maps.Keys(hidden))) { // a longer text before its beginning
+		pairs = append(pairs, text, hidden[text])
 	}
 	return strings.NewReplacer(pairs...)
 }
 
-// writtenForms are the forms in which a text can be part of an output: as it is, quoted, and in HTML.
-var writtenForms = []func(string) string{
-	func(s string) string { return s },
-	func(s string) string { q := strconv.Quote(s); return q[1 : len(q)-1] },
-	func(s string) string { return strings.ReplaceAll(template.HTMLEscapeString(s), "+", "&#43;") },
+// minToken is the length from which on the part of a URL before "@" counts as a token, and not
+// as the name of a user or of a file.
+const minToken = 16
+
+// writtenForms returns the forms in which a text can be part of an output: as it is, quoted, and
+// in HTML, each also as part of a command line.
+func writtenForms(s string) (all []string) {
+	for _, s := range []string{s, strings.ReplaceAll(s, "'", `'\''`)} {
+		quoted := strconv.Quote(s)
+		all = append(all, s, quoted[1:len(quoted)-1], strings.ReplaceAll(template.HTMLEscapeString(s), "+", "&#43;"))
+	}
+	return all
 }
 
 // secretParam matches a parameter of a query that is named like a password.
-var secretParam = regexp.MustCompile(`(?i)[?&;](?:password|passwd|pwd|pass|(?:[a-z]+[_-])?token|api[_-]?key|(?:[a-z]+[_-])?secret|sig|signature)=[^&#\s"]+`)
+var secretParam = regexp.MustCompile(`(?i)[?&;](?:[a-z]+[_-])*(?:password|passwd|pwd|pass|token|api[_-]?key|secret|sig|signature)=[^&#\s"]+`)
 
 // hideSecretsIn also hides the passwords in further arguments: the settings stored with a mirror,
 // and the flags of earlier runs.
 func (a *app) hideSecretsIn(args ...string) {
-	a.secretive = append(a.secretive, args...)
+	a.secretive = slices.Compact(slices.Sorted(slices.Values(append(a.secretive, args...))))
 	a.out.secrets.Store(redactor(slices.Concat(a.args, a.secretive)))
 }
 
