@@ -77,6 +77,7 @@ type aRemote struct {
 	*Unpacker
 	p       *plannedPackage
 	pkg     *Opened
+	content []byte           // the package
 	members []pack.Bitstream // in the order of the package
 	bodies  [][]byte         // theirs
 	asked   atomic.Int64     // requests for chunks
@@ -87,9 +88,9 @@ type aRemote struct {
 func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseWriter, r *http.Request, next http.Handler)) *aRemote {
 	t.Helper()
 	a := &aRemote{}
-	content := a.pack(t, sizes)
+	a.content = a.pack(t, sizes)
 	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 	})
 	var opened atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,6 +125,33 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 	nothing := func(func(Member, error) bool) {}
 	a.Unpacker = from.Unpack(t.Context(), nil, "", nil, nothing, nil)
 	return a
+}
+
+// The end of a package, which is in memory, and the rest, which is requested, read as one.
+func TestRemotePackageReadsLikeAFile(t *testing.T) {
+	for _, size := range []int{0, 100, TailSize, TailSize + 1, 3 * TailSize} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			a := newARemote(t, []int{size}, nil)
+			content := a.content
+			for _, tail := range []int{0, min(TailSize, len(content)), len(content)} {
+				a.pkg.remote.tail = content[len(content)-tail:]
+				at := remoteAt{t.Context(), a.pkg.remote}
+				for _, n := range []int{0, 1, 512, tail, len(content), len(content) + 1} {
+					for _, off := range []int{0, 1, 512, len(content) - tail - 512, len(content) - tail - 1, len(content) - tail, len(content) - 1, len(content)} {
+						if off < 0 || off > len(content) {
+							continue
+						}
+						got := make([]byte, n)
+						read, err := at.ReadAt(got, int64(off))
+						want := content[off:min(off+n, len(content))]
+						if !bytes.Equal(got[:read], want) || (len(want) < n) != errors.Is(err, io.EOF) || len(want) == n && err != nil {
+							t.Errorf("tail of %d: %d bytes at %d: got %d, %v; want %d", tail, n, off, read, err, len(want))
+						}
+					}
+				}
+			}
+		})
+	}
 }
 
 func (a *aRemote) pack(t *testing.T, sizes []int) []byte {

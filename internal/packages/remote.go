@@ -176,19 +176,21 @@ type remoteAt struct {
 // ReadAt implements io.ReaderAt.
 func (a remoteAt) ReadAt(b []byte, off int64) (n int, err error) {
 	tail := a.r.total - int64(len(a.r.tail))
-	if off < tail {
-		n = int(min(int64(len(b)), tail-off))
-		from, err := a.r.open(a.ctx, span{off, off + int64(n)})
-		if err != nil {
-			return 0, err
+	for _, s := range []span{{off, min(off+int64(len(b)), tail)}, {max(off, tail), min(off+int64(len(b)), a.r.total)}} {
+		if s.size() <= 0 {
+			continue
 		}
-		defer from.Close()
-		if n, err = io.ReadFull(from, b[:n]); err != nil {
+		part, err := a.r.open(a.ctx, s)
+		if err != nil {
+			return n, err
+		}
+		read, err := io.ReadFull(part, b[n:n+int(s.size())])
+		_ = part.Close()
+		if n += read; err != nil {
 			return n, err
 		}
 	}
-	more := copy(b[n:], a.r.tail[min(off+int64(n)-tail, int64(len(a.r.tail))):])
-	if n += more; n < len(b) {
+	if n < len(b) {
 		err = io.EOF
 	}
 	return n, err
