@@ -390,7 +390,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		return openSource(path, url.Values{"_txlock": {"deferred"}, "_pragma": pragmas}, conns)
 	}
 	pragmas = append(pragmas,
-		"cache_size(-32768)",        // in KiB
+		"cache_size(-16384)",        // in KiB
 		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
 		"wal_autocheckpoint(16000)", // size of the write-ahead log, in pages, at which a checkpoint starts; large, because each checkpoint waits for the disk twice
 	)
@@ -441,7 +441,7 @@ func withTempFiles(ctx context.Context, db *sql.DB, sort func() error) error {
 		return err
 	}
 	err := sort()
-	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768")
+	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
 	return errors.Join(err, back)
 }
 
