@@ -64,7 +64,7 @@ func (a *app) auditCommand() *cobra.Command {
   instep audit --repair --report audit.html https://museum.example.org/ ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.given = givenFlags(cmd)
+			a.given = a.givenFlags(cmd)
 			return a.audit(cmd, args[0], args[1], &f)
 		},
 	}

@@ -46,7 +46,7 @@ func tell(err error) sentence {
 // since a shortened password would not be recognised.
 func (o *output) tell(err error) sentence {
 	told := tell(err)
-	return sentence{brief(o.redact(told.text)), o.redact(told.hint)}
+	return sentence{brief(o.redactMessage(told.text)), o.redactMessage(told.hint)}
 }
 
 func sourceSentence(err error) (sentence, bool) {

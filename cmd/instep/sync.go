@@ -96,7 +96,7 @@ func (a *app) syncCommand() *cobra.Command {
   instep sync --ore https://museum.example.org/vase.atom ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.given = givenFlags(cmd)
+			a.given = a.givenFlags(cmd)
 			return a.sync(cmd, args[0], args[1], &f)
 		},
 	}
