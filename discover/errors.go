@@ -44,9 +44,12 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary returns a sentence for the user, which says that the site does not offer
-// ResourceSync, and which places were tried.
+// Summary returns a sentence for the user, which names the document that Broken returns,
+// or says that the site does not offer ResourceSync, and which places were tried.
 func (e *Error) Summary() string {
+	if broken, reason := e.Broken(); broken != "" {
+		return fmt.Sprintf("%s cannot be used: %v", broken, reason)
+	}
 	var tried []string
 	for _, a := range e.Tried {
 		if where := triedPlace(a); where != "" {

@@ -55,6 +55,9 @@ func TestLintOfASite(t *testing.T) {
 		"with a broken Capability List": {func(h *hostile) {
 			h.replace("/caps.xml", given("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url>"))
 		}, exitDifferences, []string{"/caps.xml", "error", "Status: FINDINGS"}, "does not offer ResourceSync"},
+		"without its Capability List": {func(h *hostile) {
+			h.replace("/caps.xml", http.NotFound)
+		}, exitDifferences, []string{"error source-description-published", "/.well-known/resourcesync cannot be used: get \"", "/caps.xml\": expected 200, got 404 Not Found"}, "does not offer ResourceSync"},
 		"without a Source": {func(h *hostile) {
 			h.replace("/", given(home))
 			h.replace("/.well-known/resourcesync", given(home))
