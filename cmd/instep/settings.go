@@ -155,6 +155,9 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 		if err := s.applyStored(name); err != nil {
 			return err
 		}
+		if _, err := os.Stat(s.kept.Values[name][0]); err != nil {
+			return &hintedError{usagef("--%s: %v", name, err), fmt.Sprintf("the mirror has stored this path; if the file has moved: sync --%s FILE --remember", name)}
+		}
 	}
 	return nil
 }
