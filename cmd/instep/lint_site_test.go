@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -100,6 +101,19 @@ func TestLintOfASiteReadsTheHeadOfALongList(t *testing.T) {
 	code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
 	if code != exitOK || !strings.Contains(stdout, "entries at its beginning; the rest of the document and the listed resources were not checked: OK") {
 		t.Errorf("exit code %d, want 0 and that only the beginning was checked\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestLintThatIsStoppedCountsWhatItDidNotCheck: the warning about private addresses comes although the
+// run ends early.
+func TestLintThatIsStoppedCountsWhatItDidNotCheck(t *testing.T) {
+	h := newHostile(t)
+	h.give("/list.xml", urlset(resourceList, listed("http://127.0.0.1:1/x", "hello")))
+	ctx, stop := context.WithCancel(t.Context())
+	h.replace("/next.xml", func(http.ResponseWriter, *http.Request) { stop() })
+	_, stdout, stderr := lintNow(ctx, h.URL+"/list.xml", h.URL+"/next.xml")
+	if !strings.Contains(stderr, "not checked: 1 URI at 127.0.0.1:1, because this host has no public address") {
+		t.Errorf("%s%s", stdout, stderr)
 	}
 }
 
