@@ -169,6 +169,12 @@ func (o *output) writeAlways(r jsonRecord) {
 	}
 	o.mu.Unlock()
 	r.begin(first, r.kind())
+	switch r := r.(type) { // redacted before JSON escapes the quotes in it once more
+	case *errorRecord:
+		r.Message, r.Detail, r.Hint = o.redactMessage(r.Message), o.redactMessage(r.Detail), o.redactMessage(r.Hint)
+	case *warningRecord:
+		r.Message, r.Hint = o.redactMessage(r.Message), o.redactMessage(r.Hint)
+	}
 	o.write(r)
 }
 
@@ -219,12 +225,10 @@ func (o *output) say(format string, args ...any) {
 // redact hides the passwords and tokens that the user gave, also by stored settings.
 func (o *output) redact(text string) string { return o.secrets.Load().redact(text, false) }
 
-// redactMessage also hides passwords and tokens that others gave. A message has to be redacted before
-// it becomes part of a record, where quotes in it are escaped once more.
+// redactMessage also hides passwords and tokens that others gave.
 func (o *output) redactMessage(text string) string { return o.secrets.Load().redact(text, true) }
 
 func (o *output) warn(r warningRecord) {
-	r.Message, r.Hint = o.redactMessage(r.Message), o.redactMessage(r.Hint)
 	o.record(&r)
 	if o.json {
 		return
@@ -281,7 +285,6 @@ func (o *output) printError(uri string, err error, hint string) {
 	if hint == "" {
 		hint = told.hint
 	}
-	hint = o.redactMessage(hint)
 	before := o.remember(text, hint)
 	if before.text != text { // the same message is not printed twice in a row
 		o.message("instep: " + text)

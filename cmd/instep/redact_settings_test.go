@@ -64,6 +64,17 @@ func TestNoPasswordOfAFileOrServer(t *testing.T) {
 			mustHide(t, []string{"lint", srv.URL, mode})
 		}
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServer(http.Dir("site")))
+	mux.Handle("/one.txt", http.RedirectHandler("https://me:secret@museum.example.org/?token=secret", http.StatusFound))
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	mustDo(t, "publish", "site", "--base-url", srv.URL+"/")
+	for _, mode := range []string{"-v", "--json"} {
+		mustHide(t, []string{"sync", srv.URL + "/", "mirror", mode}, "mirror/.instep/runs/1.jsonl", "mirror/.instep/runs/2.jsonl")
+		mustHide(t, []string{"errors", "mirror", mode})
+		mustHide(t, []string{"audit", "--repair", "--report", "audit.html", srv.URL + "/", "mirror", mode}, "audit.html")
+	}
 }
 
 // mustHide runs a command whose output and files must not contain a secret.
