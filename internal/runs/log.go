@@ -147,7 +147,7 @@ func (l *Log) add(row Row) {
 	} else if l.isRepeated(&row) || !l.tally.count(&row) {
 		return
 	}
-	l.redact(&row.URI, &row.Message, &row.Hint)
+	l.redact(&row.Set, &row.URI, &row.Message, &row.Hint)
 	row.clip()
 	l.write("", row)
 }
