@@ -18,8 +18,8 @@ import (
 )
 
 // SkipDisputed means that neither the documents nor a request for the URI show whether
-// the resource exists.
-const SkipDisputed Skip = "whether they exist is disputed"
+// the resource exists, or which of its versions is the last one.
+const SkipDisputed Skip = "described by documents that contradict each other"
 
 // maxQuestions is the maximum number of disputed URIs that are requested for one plan.
 const maxQuestions = 10_000

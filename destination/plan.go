@@ -246,6 +246,13 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
+	held, err := d.Mirror.Sets(ctx)
+	if err == nil && len(held) > 0 { // bound already, so Bind records nothing, and refuses another Source before its sets are read
+		err = d.Mirror.Bind(ctx, p.Source, p.Origin, urisOf(sets, func(s *discover.Set) string { return s.URI })...)
+	}
+	if err != nil {
+		return nil, err
+	}
 	err = eachSet(ctx, sets, func(set discover.Set) error {
 		sp, err := d.planSet(ctx, sc, set, 0)
 		if err == nil {

@@ -24,8 +24,8 @@ type Selector interface {
 
 // These are the reasons why Where does not select a resource.
 const (
-	SkipUndescribed Skip = "no XML record describes them"
-	SkipRecord      Skip = "the record that describes them cannot be read"
+	SkipUndescribed Skip = "not described by an XML record"
+	SkipRecord      Skip = "described by a record that cannot be read"
 )
 
 // maxRecords is the maximum number of metadata records that are read for one resource.

@@ -28,26 +28,6 @@ type entry struct {
 	freq        resourcesync.ChangeFreq
 }
 
-// brokenError ends the search: a Source exists, but its document at uri is unusable.
-type brokenError struct {
-	uri string
-	err error
-}
-
-func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
-func (e *brokenError) Unwrap() error { return e.err }
-
-// Broken returns the URI of the unusable document that ended the search, and why it cannot be
-// used; "" if the search ended for another reason. If a Source Description has no usable
-// Capability List, Broken returns the first of those that are broken.
-func (e *Error) Broken() (uri string, reason error) {
-	err := e.Tried[len(e.Tried)-1].Err
-	for broken, ok := errors.AsType[*brokenError](err); ok; broken, ok = errors.AsType[*brokenError](reason) {
-		uri, reason = broken.uri, broken.err
-	}
-	return uri, reason
-}
-
 type notDocumentError struct {
 	uri, what string
 	plain     bool         // whether the response is a Sitemap without ResourceSync elements

@@ -44,9 +44,23 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary returns a sentence for the user, which says that the site does not offer
-// ResourceSync, and which places were tried.
+// Broken returns the URI of the unusable document that ended the search, and why it cannot be
+// used; "" if the search ended for another reason. If a Source Description has no usable
+// Capability List, Broken returns the first of those that are broken.
+func (e *Error) Broken() (uri string, reason error) {
+	err := e.Tried[len(e.Tried)-1].Err
+	for broken, ok := errors.AsType[*brokenError](err); ok; broken, ok = errors.AsType[*brokenError](reason) {
+		uri, reason = broken.uri, broken.err
+	}
+	return uri, reason
+}
+
+// Summary returns a sentence for the user, which names the document that Broken returns,
+// or says that the site does not offer ResourceSync, and which places were tried.
 func (e *Error) Summary() string {
+	if broken, reason := e.Broken(); broken != "" {
+		return fmt.Sprintf("%s cannot be used: %v", broken, reason)
+	}
 	var tried []string
 	for _, a := range e.Tried {
 		if where := triedPlace(a); where != "" {
@@ -96,6 +110,15 @@ func triedOutcome(a Attempt) string {
 	}
 	return "no ResourceSync document"
 }
+
+// brokenError ends the search: a Source exists, but its document at uri is unusable.
+type brokenError struct {
+	uri string
+	err error
+}
+
+func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
+func (e *brokenError) Unwrap() error { return e.err }
 
 // ForeignError reports a document that was not read, because the user has not allowed its
 // origin, which is not the origin of the Source.

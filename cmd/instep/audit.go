@@ -64,7 +64,7 @@ func (a *app) auditCommand() *cobra.Command {
   instep audit --repair --report audit.html https://museum.example.org/ ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.given = givenFlags(cmd)
+			a.given = a.givenFlags(cmd)
 			return a.audit(cmd, args[0], args[1], &f)
 		},
 	}
@@ -115,7 +115,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	var line string
 	run := func(report *auditReport) (err error) {
 		defer func() { err = errors.Join(err, report.close()) }()
-		s, line, err = a.runAudit(ctx, d, m, f.repair, report, log, &net)
+		s, line, err = a.runAudit(ctx, d, m, dir, f, report, log, &net)
 		return err
 	}
 	if form == nil {
@@ -137,22 +137,32 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 
 // reportKept reports the resources that restore --keep holds, and returns their number. The audit
 // does not count these resources as extra, even if the Source no longer has them.
-func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, report *auditReport) (n int64, err error) {
+func (a *app) reportKept(ctx context.Context, m *mirror.Mirror, dir, state string, report *auditReport) (n int64, err error) {
+	var first string
 	for h, err := range m.Members(ctx, mirror.KeptSet) {
 		if err != nil {
 			return n, err
 		}
-		n++
+		if n++; n == 1 {
+			first = h.Path
+		}
 		a.out.record(&resourceRecord{URI: h.URI, Path: h.Path, Set: mirror.KeptSet, Verified: &h.Verified})
 		report.row(reportRow{Set: mirror.KeptSet, Verdict: verdictKept, URI: h.URI, Path: h.Path})
 	}
 	if n > 0 {
-		a.out.warn(warningRecord{Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has", Hint: "to let a resource follow the Source again: instep restore --release"})
+		command := []string{"instep", "restore", "--release"}
+		if state != "" {
+			command = append(command, "--state", state)
+		}
+		a.out.warn(warningRecord{
+			Message: counted(n, "resource") + " kept in an earlier state by restore --keep, whatever the Source has",
+			Hint:    "to let a resource follow the Source again: " + shellLine(append(command, dir, first)...),
+		})
 	}
 	return n, nil
 }
 
-func (a *app) runAudit(ctx context.Context, d *destination.Destination, m *mirror.Mirror, repair bool, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
+func (a *app) runAudit(ctx context.Context, d *destination.Destination, m *mirror.Mirror, dir string, f *auditFlags, report *auditReport, log *runLog, net *traffic) (_ summary, lastLine string, _ error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
@@ -166,7 +176,7 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, m *mirro
 	}
 	var audit *destination.Audit
 	var err error
-	if repair {
+	if f.repair {
 		audit, _, err = d.Repair(ctx)
 	} else {
 		audit, err = d.Audit(ctx)
@@ -175,7 +185,7 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, m *mirro
 	if err != nil {
 		return summary{}, "", err
 	}
-	kept, err := a.reportKept(ctx, m, report)
+	kept, err := a.reportKept(ctx, m, dir, f.state, report)
 	if err != nil {
 		return summary{}, "", err
 	}

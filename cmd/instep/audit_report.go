@@ -20,6 +20,7 @@ import (
 type auditReport struct {
 	body *digestWriter
 	form reportForm
+	out  *output // redacts the texts of the report
 
 	mu  sync.Mutex // guards err, form and body
 	err error      // first write error
@@ -86,14 +87,14 @@ type reportTotal struct {
 }
 
 func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, date time.Time) *auditReport {
-	r := &auditReport{body: newDigestWriter(w), form: form}
+	r := &auditReport{body: newDigestWriter(w), form: form, out: a.out}
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		path = dir
 	}
 	host, _ := os.Hostname() // the error is ignored, because a report without the name of the host is still useful
 	r.err = form.begin(r.body, reportHead{
-		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Path: path, Host: host, Flags: append([]string{}, a.given...),
+		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: a.out.redact(source), Dir: dir, Path: path, Host: host, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Digest: "SHA-256 of all bytes of this file before the line with the digest",
 	})
@@ -116,9 +117,9 @@ func (r *auditReport) event(e destination.Event) {
 	if r == nil || e.Kind != destination.EventVerdict {
 		return
 	}
-	row := reportRow{Set: e.Set, Verdict: e.Verdict, Again: e.Again, URI: e.Action.Want.URI, Path: e.Path}
+	row := reportRow{Set: e.Set, Verdict: e.Verdict, Again: e.Again, URI: r.out.redact(e.Action.Want.URI), Path: e.Path}
 	if e.Err != nil {
-		row.Message = e.Err.Error()
+		row.Message = r.out.redactMessage(e.Err.Error())
 	}
 	r.row(row)
 }
@@ -143,7 +144,7 @@ func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) e
 	if r.err != nil {
 		return r.err
 	}
-	if err := r.form.end(r.body, tailOf(audit, s, now)); err != nil {
+	if err := r.form.end(r.body, r.tailOf(audit, s, now)); err != nil {
 		return err
 	}
 	if err := r.form.digest(r.body, r.body.sum()); err != nil {
@@ -159,12 +160,12 @@ func (r *auditReport) close() error {
 	return r.form.close()
 }
 
-func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
+func (r *auditReport) tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	t := reportTail{Status: s.Status, Ended: now.UTC().Truncate(time.Second), ByName: s.counts(), ExitCode: s.ExitCode}
 	for _, set := range audit.Sets {
 		told := reportSet{Set: set.Set, At: set.At.UTC(), Followed: set.Followed.UTC(), Gap: set.Gap}
 		if set.Partial != nil {
-			told.Partial = set.Partial.Error()
+			told.Partial = r.out.redactMessage(set.Partial.Error())
 		}
 		t.Sets = append(t.Sets, told)
 	}

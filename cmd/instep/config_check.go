@@ -195,6 +195,7 @@ func (a *app) printConfiguration(c *configuration) {
 		if value == "" {
 			return
 		}
+		a.hideSecretsIn(value)
 		a.out.record(&statusRecord{Key: key, Value: value, Origin: from})
 		a.out.line("%-26s  %-40s  (%s)", key, printable(value), from)
 	}

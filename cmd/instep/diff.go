@@ -51,7 +51,7 @@ func (a *app) diffCommand() *cobra.Command {
   instep diff https://museum.example.org/ --from 2026-03-01T12:00:00Z --to 2026-03-02T12:00:00Z`,
 		Args: exactArgs("DIR|SOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.given = givenFlags(cmd)
+			a.given = a.givenFlags(cmd)
 			return a.diff(cmd.Context(), args[0], &f)
 		},
 	}

@@ -56,7 +56,7 @@ func (a *app) errors(dir string, f *errorsFlags) error {
 	if f.cause != "" && !slices.Contains(runs.CauseNames(), f.cause) {
 		return usagef("--cause %q: expected one of %s", f.cause, strings.Join(runs.CauseNames(), ", "))
 	}
-	all, err := a.listRuns(dir, f.state)
+	all, err := listRuns(dir, f.state)
 	if err != nil {
 		return err
 	}
@@ -102,17 +102,6 @@ func noFailures(all []runs.Record) string {
 		return "Status: CLEAN (no run is recorded)"
 	}
 	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
-}
-
-// listRuns also hides the passwords in the flags of the runs.
-func (a *app) listRuns(dir, state string) ([]runs.Record, error) {
-	all, err := listRuns(dir, state)
-	var options []string
-	for i := range all {
-		options = append(append(options, all[i].Options...), all[i].Source)
-	}
-	a.hideSecretsIn(options...)
-	return all, err
 }
 
 func listRuns(dir, state string) ([]runs.Record, error) {

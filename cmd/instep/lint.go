@@ -124,11 +124,14 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	l.private = map[string]int64{}
 	defer l.close()
 	for _, arg := range args {
-		if err := l.inputs.Check(cmd.Context(), arg); err != nil {
-			return err
+		if err = l.inputs.Check(cmd.Context(), arg); err != nil {
+			break
 		}
 	}
 	l.warnOfPrivate()
+	if err != nil {
+		return err
+	}
 	return l.end()
 }
 

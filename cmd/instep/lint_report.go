@@ -115,7 +115,7 @@ func (r *sarifReport) finding(f lint.Finding) {
 func (r *sarifReport) Document(lint.Document) error { return nil }
 
 func (r *sarifReport) failed(uri string, err error, hint string) {
-	r.log.Failed(r.out.redact(uri), r.out.redact(err.Error()))
+	r.log.Failed(r.out.redact(uri), r.out.redactMessage(err.Error()))
 	r.out.printError(uri, err, hint)
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -55,6 +56,9 @@ func TestLintOfASite(t *testing.T) {
 		"with a broken Capability List": {func(h *hostile) {
 			h.replace("/caps.xml", given("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url>"))
 		}, exitDifferences, []string{"/caps.xml", "error", "Status: FINDINGS"}, "does not offer ResourceSync"},
+		"without its Capability List": {func(h *hostile) {
+			h.replace("/caps.xml", http.NotFound)
+		}, exitDifferences, []string{"error source-description-published", "/.well-known/resourcesync cannot be used: get \"", "/caps.xml\": expected 200, got 404 Not Found"}, "does not offer ResourceSync"},
 		"without a Source": {func(h *hostile) {
 			h.replace("/", given(home))
 			h.replace("/.well-known/resourcesync", given(home))
@@ -97,6 +101,19 @@ func TestLintOfASiteReadsTheHeadOfALongList(t *testing.T) {
 	code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
 	if code != exitOK || !strings.Contains(stdout, "entries at its beginning; the rest of the document and the listed resources were not checked: OK") {
 		t.Errorf("exit code %d, want 0 and that only the beginning was checked\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestLintThatIsStoppedCountsWhatItDidNotCheck: the warning about private addresses comes although the
+// run ends early.
+func TestLintThatIsStoppedCountsWhatItDidNotCheck(t *testing.T) {
+	h := newHostile(t)
+	h.give("/list.xml", urlset(resourceList, listed("http://127.0.0.1:1/x", "hello")))
+	ctx, stop := context.WithCancel(t.Context())
+	h.replace("/next.xml", func(http.ResponseWriter, *http.Request) { stop() })
+	_, stdout, stderr := lintNow(ctx, h.URL+"/list.xml", h.URL+"/next.xml")
+	if !strings.Contains(stderr, "not checked: 1 URI at 127.0.0.1:1, because this host has no public address") {
+		t.Errorf("%s%s", stdout, stderr)
 	}
 }
 

@@ -17,7 +17,7 @@ const schemaVersion = 1
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
-	secrets                      atomic.Pointer[strings.Replacer] // hides the passwords in arguments and stored settings wherever text is written; nil if there are none
+	secrets                      atomic.Pointer[redactor] // hides passwords and tokens wherever text is written; nil hides none
 
 	mu      sync.Mutex  // guards the writers and the following fields, since several goroutines report
 	bar     *statusLine // the status line at the bottom of the terminal; nil if there is none
@@ -125,11 +125,7 @@ func (o *output) write(v any) {
 	if err := enc.Encode(v); err != nil {
 		panic(err) // never happens, since records contain only strings, numbers and booleans
 	}
-	text := o.text.Bytes()
-	if o.secrets.Load() != nil {
-		text = []byte(o.redact(string(text)))
-	}
-	o.pending.Write(escapeSteering(text))
+	o.pending.Write(escapeSteering([]byte(o.redact(o.text.String()))))
 	switch {
 	case o.pending.Len() >= pendingBytes:
 		o.writePending()
@@ -173,6 +169,12 @@ func (o *output) writeAlways(r jsonRecord) {
 	}
 	o.mu.Unlock()
 	r.begin(first, r.kind())
+	switch r := r.(type) { // redacted before JSON escapes the quotes in it once more
+	case *errorRecord:
+		r.Message, r.Detail, r.Hint = o.redactMessage(r.Message), o.redactMessage(r.Detail), o.redactMessage(r.Hint)
+	case *warningRecord:
+		r.Message, r.Hint = o.redactMessage(r.Message), o.redactMessage(r.Hint)
+	}
 	o.write(r)
 }
 
@@ -220,16 +222,13 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
-// redact hides the passwords in arguments and stored settings.
-func (o *output) redact(text string) string {
-	if secrets := o.secrets.Load(); secrets != nil {
-		return strings.TrimPrefix(secrets.Replace(" "+text), " ") // a login is recognised by the character before it
-	}
-	return text
-}
+// redact hides the passwords and tokens that the user gave, also by stored settings.
+func (o *output) redact(text string) string { return o.secrets.Load().redact(text, false) }
+
+// redactMessage also hides passwords and tokens that others gave.
+func (o *output) redactMessage(text string) string { return o.secrets.Load().redact(text, true) }
 
 func (o *output) warn(r warningRecord) {
-	r.Message, r.Hint = o.redact(r.Message), o.redact(r.Hint)
 	o.record(&r)
 	if o.json {
 		return
@@ -278,7 +277,7 @@ func failureStatus(code int) string {
 
 // printError prints an error. uri names what failed, and is "" if the error ended the command.
 func (o *output) printError(uri string, err error, hint string) {
-	told, detail := o.tell(err), printable(o.redact(err.Error()))
+	told, detail := o.tell(err), printable(o.redactMessage(err.Error()))
 	text := printable(told.text)
 	if detail == text {
 		detail = ""
@@ -286,7 +285,6 @@ func (o *output) printError(uri string, err error, hint string) {
 	if hint == "" {
 		hint = told.hint
 	}
-	hint, uri = o.redact(hint), o.redact(uri)
 	before := o.remember(text, hint)
 	if before.text != text { // the same message is not printed twice in a row
 		o.message("instep: " + text)
@@ -310,5 +308,5 @@ func (o *output) remember(text, hint string) (before sentence) {
 func (o *output) message(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.put(o.stderr, o.colour.stderr, []byte(printable(o.redact(text))+"\n"))
+	o.put(o.stderr, o.colour.stderr, []byte(printable(o.redactMessage(text))+"\n"))
 }

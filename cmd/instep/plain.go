@@ -46,7 +46,7 @@ func tell(err error) sentence {
 // since a shortened password would not be recognised.
 func (o *output) tell(err error) sentence {
 	told := tell(err)
-	return sentence{brief(o.redact(told.text)), o.redact(told.hint)}
+	return sentence{brief(o.redactMessage(told.text)), o.redactMessage(told.hint)}
 }
 
 func sourceSentence(err error) (sentence, bool) {
@@ -60,8 +60,8 @@ func sourceSentence(err error) (sentence, bool) {
 	if a, foreign := foreignAttempt(de); foreign != nil {
 		return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "give that URL, or follow the link with --allow-origin " + foreign.Origin}, true
 	}
-	if broken, reason := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, reason), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
+	if broken, _ := de.Broken(); broken != "" {
+		return sentence{de.Summary(), fmt.Sprintf("instep lint %s explains what is wrong with this document", shellLine(broken))}, true
 	}
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
 		return passwordSentence(parsed)

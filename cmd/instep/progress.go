@@ -175,7 +175,7 @@ func (p *progressBar) showFailure(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.errors++
-	p.failure, p.failedAt = text, p.now()
+	p.failure, p.failedAt = p.out.redactMessage(text), p.now()
 }
 
 // stop may be called several times.

@@ -110,7 +110,7 @@ func TestDisputedResourceIsSaid(t *testing.T) {
 	for _, args := range [][]string{nil, {"-n"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
 		mustExit(t, o, 4, one+": the documents do not show which is later, its deletion or its last version")
-		mustExit(t, o, 4, "1 resource left alone: whether they exist is disputed")
+		mustExit(t, o, 4, "1 resource left alone: described by documents that contradict each other")
 	}
 	mustHold(t, filepath.Join(dir, "one.txt"), "one")
 	l.later(l.at, func() { l.bodies["/one.txt"] = "one of 14:00" })

@@ -35,6 +35,42 @@ func TestNoMessageRepeatsAPassword(t *testing.T) {
 	}
 }
 
+func TestRedactor(t *testing.T) {
+	type texts map[string]string
+	for _, c := range []struct {
+		arg      string
+		data     texts
+		messages texts
+	}{
+		{arg: "https://u:pä ss'@host/", data: texts{
+			"https://u:pä ss'@host/x": "https://…@host/x", "https://u:p%C3%A4%20ss%27@host/": "https://…@host/", "https://u:pä%20ss'@host/": "https://…@host/",
+			"<p>https://u:pä ss&#39;@host/": "<p>https://…@host/", `'u:pä ss'\''@host'`: "'…@host'", "pä ss'@host": "…@host", "https://u:pä sst@host/": "https://u:pä sst@host/",
+		}},
+		{arg: "u:p%C3%A4@host.org", data: texts{"https://u:pä@host.org": "https://…@host.org", "https://u:p%c3%a4@host.org": "https://…@host.org", "//u:p%25C3%25A4@host": "//u:p%25C3%25A4@host"}},
+		{arg: "--exclude=*?token=a", data: texts{"x?token=a": "x?token=…", "x?token=ab": "x?token=ab", "x?token=a&b=c": "x?token=…&b=c", `"http://h/x?token=a".`: `"http://h/x?token=…".`, "x?token=a.": "x?token=….", "x/token=a": "x/token=a"}},
+		{arg: "https://h/?q=1&key=k%C3%A4+1;X-Amz-Credential=c/d", data: texts{"?key=kä+1": "?key=…", "&amp;key=kä&#43;1&amp;q=1": "&amp;key=…&amp;q=1", "?x-amz-credential=c/d": "?x-amz-credential=…"}},
+		{arg: "https://h/?auth=1&jwt=2&passphrase=3&access_key=4&credentials=5&apikey=6", data: texts{
+			"https://h/?auth=1&jwt=2&passphrase=3&access_key=4&credentials=5&apikey=6": "https://h/?auth=…&jwt=…&passphrase=…&access_key=…&credentials=…&apikey=…",
+		}},
+		{data: texts{"https://u:p@host/?token=secret1": "https://u:p@host/?token=secret1"}, messages: texts{
+			`leads to "https://u:p@host/?token=secret1&page=2", which`: `leads to "https://…@host/?token=…&page=2", which`,
+			"https://host/a@b?key=42&monkey=seventeen":                 "https://host/a@b?key=42&monkey=seventeen",
+		}},
+	} {
+		r := newRedactor([]string{c.arg})
+		for text, want := range c.data {
+			if got := r.redact(text, false); got != want {
+				t.Errorf("%s: %s: got %s, want %s", c.arg, text, got, want)
+			}
+		}
+		for text, want := range c.messages {
+			if got := r.redact(text, true); got != want {
+				t.Errorf("message %s: got %s, want %s", text, got, want)
+			}
+		}
+	}
+}
+
 func TestLoginIn(t *testing.T) {
 	for arg, want := range map[string]string{
 		"me:pw@host":                       "me:pw",

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +51,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	if f.out != "" && f.format != "html" {
 		return usagef("--out requires --format html")
 	}
-	all, err := a.listRuns(dir, f.state)
+	all, err := listRuns(dir, f.state)
 	if err != nil {
 		return err
 	}
@@ -88,8 +86,7 @@ func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRec
 		return nil, nil
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	kept, _, err := m.Settings(ctx)
-	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
+	kept, _, err := a.storedSettings(ctx, m)
 	return settingRows(kept), err
 }
 

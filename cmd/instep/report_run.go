@@ -23,10 +23,12 @@ type runLog struct {
 // newRun writes nothing. The record of the run begins when start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
 	a.out.last = summary{} // reset, because with --watch the output still has the summary of the previous run
-	return &runLog{a: a, Log: runs.NewLog(runs.Run{
-		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
+	l := &runLog{a: a, Log: runs.NewLog(runs.Run{
+		Command: command, Source: a.out.redact(source), Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}, a.now)}
+	l.Redact = a.out.redactMessage
+	return l
 }
 
 // start requires a mirror that exists and is writable.
@@ -116,8 +118,8 @@ var rememberedFlags = []string{
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }
 
-func givenFlags(cmd *cobra.Command) []string {
-	var given []string
+// givenFlags returns the flags on the command line, without passwords.
+func (a *app) givenFlags(cmd *cobra.Command) (given []string) {
 	for _, name := range rememberedFlags {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed {
@@ -134,6 +136,9 @@ func givenFlags(cmd *cobra.Command) []string {
 		default:
 			given = append(given, "--"+name+"="+f.Value.String())
 		}
+	}
+	for i := range given {
+		given[i] = a.out.redact(given[i])
 	}
 	return given
 }

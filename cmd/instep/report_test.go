@@ -36,7 +36,7 @@ var hostileTexts = []string{
 func hostileAudit(t *testing.T, name string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	a := &app{now: time.Now, given: []string{"--quick"}}
+	a := &app{now: time.Now, given: []string{"--quick"}, out: &output{}}
 	r := a.newAuditReport(&b, reportFormOf(name), "https://museum.example.org/", "mirror", t0)
 	t.Cleanup(func() { _ = r.close() })
 	verdicts := destination.Verdicts

@@ -64,7 +64,7 @@ Completion of commands, flags and values, for this shell and for all new ones:
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
-	a.out.secrets.Store(redactor(args))
+	a.hideSecretsIn()
 	a.out.colour.stdout, a.out.colour.stderr = hasColour(stdout), hasColour(stderr)
 	defer a.out.flush()
 	root := a.rootCommand()

@@ -52,14 +52,13 @@ type listValue interface {
 // useSettings sets each flag that is not on the command line to its value stored with the mirror m.
 // It warns about stored values that it does not use. The mirror was opened with the options o.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
-	kept, recorded, err := m.Settings(ctx)
+	kept, recorded, err := a.storedSettings(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	if kept.Values == nil {
 		kept.Values = map[string][]string{}
 	}
-	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
 	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
 	s.remember, _ = cmd.Flags().GetBool("remember") // the error is ignored, because the command audit does not have this flag
 	if u, err := fetch.Parse(source); err == nil {
@@ -80,6 +79,14 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	}
 	a.tellSettings(s)
 	return s, a.useFiles(s, o)
+}
+
+// storedSettings returns the settings stored with a mirror, and hides their passwords in what is
+// written from now on.
+func (a *app) storedSettings(ctx context.Context, m *mirror.Mirror) (kept mirror.Settings, recorded bool, err error) {
+	kept, recorded, err = m.Settings(ctx)
+	a.hideSecretsIn(slices.Concat(slices.Collect(maps.Values(kept.Values))...)...)
+	return kept, recorded, err
 }
 
 // readPreviousStart sets previousStart to the start of the last recorded sync, or to now if none
@@ -147,6 +154,9 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 	for _, name := range files {
 		if err := s.applyStored(name); err != nil {
 			return err
+		}
+		if _, err := os.Stat(s.kept.Values[name][0]); err != nil {
+			return &hintedError{usagef("--%s: %v", name, err), fmt.Sprintf("the mirror has stored this path; if the file has moved: sync --%s FILE --remember", name)}
 		}
 	}
 	return nil

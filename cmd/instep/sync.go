@@ -96,7 +96,7 @@ func (a *app) syncCommand() *cobra.Command {
   instep sync --ore https://museum.example.org/vase.atom ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.given = givenFlags(cmd)
+			a.given = a.givenFlags(cmd)
 			return a.sync(cmd, args[0], args[1], &f)
 		},
 	}
@@ -341,7 +341,7 @@ var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "to fetch some of these resources add --allow-origin; to leave out the others add --exclude",
 	destination.SkipWeak:     "the Source must publish the sha-256 of these resources; a sync without --strict fetches them unproved",
 	destination.SkipRecord:   "the first of these records are named above; the next run requests them again, and --exclude leaves out their resources",
-	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides whether it exists",
+	destination.SkipDisputed: "see the messages above; the next Resource List of the Source decides",
 	destination.SkipStale:    "the next Resource List of the Source brings these resources up to date; --accept-rollback accepts everything that the present list says",
 }
 

@@ -21,6 +21,8 @@ import (
 type Log struct {
 	Repairs bool // whether the run is an audit that repairs; then a resource may get a second, better verdict
 
+	Redact func(string) string // if not nil, hides passwords in the texts of rows and of the Outcome
+
 	now func() time.Time
 
 	mu      sync.Mutex // guards the following fields
@@ -145,8 +147,18 @@ func (l *Log) add(row Row) {
 	} else if l.isRepeated(&row) || !l.tally.count(&row) {
 		return
 	}
+	l.redact(&row.Set, &row.URI, &row.Message, &row.Hint)
 	row.clip()
 	l.write("", row)
+}
+
+func (l *Log) redact(texts ...*string) {
+	if l.Redact == nil {
+		return
+	}
+	for _, text := range texts {
+		*text = l.Redact(*text)
+	}
 }
 
 func (l *Log) isRepeated(row *Row) bool {
@@ -272,6 +284,7 @@ func (l *Log) End(o Outcome) error {
 	}
 	o.Changed = l.changed
 	o.Idle = l.isIdle(&o)
+	l.redact(&o.Error, &o.Hint)
 	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
 	end := End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally}
 	replaced, err := l.countPrevious(&end)

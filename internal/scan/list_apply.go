@@ -89,6 +89,7 @@ type listApplier struct {
 	unreachable int  // number of consecutive unreachable resources
 	lost        bool // whether a change was not recorded because its bytes are gone; then later entries may have been compared with a state that was not recorded
 
+	mu       sync.Mutex      // guards lastErrs
 	lastErrs map[int64]error // results of examineLast, by listWork.Number of the last state; emptied at maxLastErrs entries
 }
 
@@ -137,7 +138,13 @@ func (a *listApplier) round(works []listWork) (err error) {
 }
 
 func (a *listApplier) examineAll(works []listWork, keep blob.Batch) ([]examined, error) {
-	looks := make([]examined, len(works))
+	looks, lasts := make([]examined, len(works)), make([]listWork, len(works))
+	for i := range works {
+		var err error
+		if lasts[i], err = a.lastState(&works[i]); err != nil {
+			return nil, err
+		}
+	}
 	reach := outage{row: a.unreachable}
 	g, ctx := errgroup.WithContext(a.ctx)
 	g.SetLimit(a.l.workers())
@@ -149,6 +156,9 @@ func (a *listApplier) examineAll(works []listWork, keep blob.Batch) ([]examined,
 			buffer := buffers.Get().(*[]byte)
 			defer buffers.Put(buffer)
 			looks[i] = a.l.examine(ctx, &works[i], keep, *buffer)
+			if looks[i].err == nil && lasts[i].Number > 0 {
+				a.examineLast(ctx, &looks[i], &lasts[i], *buffer)
+			}
 			return reach.take(looks[i].err)
 		})
 	}
@@ -171,11 +181,6 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	for i := range looks {
 		x := &looks[i]
 		a.r.Hashed += x.read
-		if x.err == nil {
-			if err := a.examineLast(x); err != nil {
-				return err
-			}
-		}
 		if x.err != nil {
 			later, err := a.hasLaterState(x, &known[i])
 			if err != nil {
@@ -217,33 +222,39 @@ func (a *listApplier) flush(looks []examined, keep blob.Batch) error {
 	return a.l.recordUnchanged(a.ctx, a.r, o)
 }
 
-// examineLast sets x.err if a later state of the resource is the last one in the listing, and
-// its file does not have the bytes.
-func (a *listApplier) examineLast(x *examined) error {
+// lastState returns the last state of the resource in the listing, or the zero value if that is w
+// or has no file.
+func (a *listApplier) lastState(w *listWork) (last listWork, err error) {
 	if !a.l.Changes {
-		return nil
+		return last, nil
 	}
-	at, ok, err := a.p.latest.Get(x.URI)
-	if err != nil || !ok {
-		return err
+	at, ok, err := a.p.latest.Get(w.URI)
+	if err == nil && ok {
+		last, err = a.p.listed.At(at)
 	}
-	last, err := a.p.listed.At(at)
-	if err != nil || last.Number <= x.Number || last.Path == "" {
-		return err
+	if err != nil || last.Number <= w.Number || last.Path == "" {
+		return listWork{}, err
 	}
+	return last, nil
+}
+
+// examineLast sets x.err if the file of the last state of the resource does not have the bytes.
+func (a *listApplier) examineLast(ctx context.Context, x *examined, last *listWork, buffer []byte) {
+	a.mu.Lock()
 	failure, known := a.lastErrs[last.Number]
+	a.mu.Unlock()
 	if !known {
-		buffer := buffers.Get().(*[]byte)
-		defer buffers.Put(buffer)
-		found := a.l.examine(a.ctx, &last, nil, *buffer)
-		a.r.Hashed += found.read
-		if failure = found.err; a.lastErrs == nil || len(a.lastErrs) == maxLastErrs {
+		found := a.l.examine(ctx, last, nil, buffer)
+		x.read += found.read
+		failure = found.err
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.lastErrs == nil || len(a.lastErrs) == maxLastErrs {
 			a.lastErrs = map[int64]error{}
 		}
 		a.lastErrs[last.Number] = failure
 	}
 	x.err = failure
-	return nil
 }
 
 // hasLaterState reports whether a later state of the resource follows in the listing.

@@ -102,9 +102,7 @@ func (b *listPlanner) guard() error {
 		return err
 	}
 	b.p.Set, b.p.Unchanged = n, n-b.mentioned
-	if b.l.MaxDelete.Exceeded(b.p.Vanished, n) {
-		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.l.MaxDelete}
-	}
+	b.p.guard(b.l.MaxDelete)
 	return nil
 }
 

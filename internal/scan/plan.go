@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"instep/guard"
 	"instep/internal/catalog"
 	"instep/internal/glob"
 	"instep/internal/spool"
@@ -444,9 +445,7 @@ func (b *planner) findVanished() error {
 		}
 	}
 	b.p.Vanished = b.p.vanished.Len()
-	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
-		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, New: b.p.New, Limit: b.d.MaxDelete}
-	}
+	b.p.guard(b.d.MaxDelete)
 	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished and --max-delete does not permit the deletion of all of them
 		return nil
 	}
@@ -455,6 +454,13 @@ func (b *planner) findVanished() error {
 		b.p.Guard = &GuardError{Deletes: lost, Set: n, Mount: mount}
 	}
 	return err
+}
+
+// guard sets Plan.Guard if the plan deletes more resources than limit permits.
+func (p *Plan) guard(limit guard.Limit) {
+	if limit.Exceeded(p.Vanished, p.Set) {
+		p.Guard = &GuardError{Deletes: p.Vanished, Set: p.Set, New: p.New, Limit: limit}
+	}
 }
 
 // Result has the numbers of files and resources that Apply processed.
