@@ -48,8 +48,9 @@ const (
 	// minToken is the length from which on the part of a URL before "@" counts as a token, and not
 	// as the name of a user or of a file.
 	minToken = 16
-	// minValue is the length from which on the value of a parameter such as "key" may be a secret,
-	// if the user did not give it.
+	// minValue is the length from which on the value of a parameter such as "token" may be a secret,
+	// if the user did not give it. The value of "key" may be a number that identifies a resource, so
+	// it needs minToken characters.
 	minValue = 6
 )
 
@@ -121,7 +122,11 @@ func (r *redactor) redact(text string, message bool) string {
 	}
 	return secretParam.ReplaceAllStringFunc(text, func(param string) string {
 		name, value := cutParam(param)
-		if message && len(value) >= minValue || r.values != nil && r.values.MatchString(value) {
+		least := minValue
+		if strings.EqualFold(name[1:], "key=") {
+			least = minToken
+		}
+		if message && len(value) >= least || r.values != nil && r.values.MatchString(value) {
 			return name + "…" + param[len(name)+len(value):]
 		}
 		return param

@@ -42,7 +42,7 @@ func TestNoPasswordOfAFileOrServer(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	writeFiles(t, "site", map[string]string{"one.txt": "one"})
 	for name, config := range map[string]string{
-		"from.yaml": "base_url: http://127.0.0.1:1/\nsets:\n- from:\n    sitemap: https://127.0.0.1:1/x.xml?key=secret-123\n",
+		"from.yaml": "base_url: http://127.0.0.1:1/\nsets:\n- from:\n    sitemap: https://127.0.0.1:1/x.xml?key=secret-1234567890\n",
 		"sql.yaml":  "base_url: http://127.0.0.1:1/\nsets:\n- from:\n    sql:\n      postgres: postgres://me:se/secret@127.0.0.1:1/db\n      query: select 1\n",
 		"base.yaml": "base_url: https://me:secret@museum.example.org/\n",
 		"odd.yaml":  "base_url: https://me:se/secret@museum.example.org/\n",

@@ -54,7 +54,8 @@ func TestRedactor(t *testing.T) {
 		}},
 		{data: texts{"https://u:p@host/?token=secret1": "https://u:p@host/?token=secret1"}, messages: texts{
 			`leads to "https://u:p@host/?token=secret1&page=2", which`: `leads to "https://…@host/?token=…&page=2", which`,
-			"https://host/a@b?key=42&monkey=seventeen":                 "https://host/a@b?key=42&monkey=seventeen",
+			"https://host/a@b?key=20261234&monkey=seventeen":           "https://host/a@b?key=20261234&monkey=seventeen",
+			"https://host/?key=0123456789abcdef":                       "https://host/?key=…",
 		}},
 	} {
 		r := newRedactor([]string{c.arg})
