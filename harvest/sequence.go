@@ -496,6 +496,7 @@ func (c *sequence) start(t time.Time) int {
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
+	unusable := 0
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // if Position.Left is set, earlier runs have also applied later lists, so the entries of these lists are not certainly new
 			ch.known = found{}
@@ -512,7 +513,9 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		case err == nil:
 		case meansUnusable(ctx, err):
 			c.Why, c.broken = "gap: "+notUsable(c.name, w.uri, err).Error(), true
-			c.reader.Note(c.set, c.Why)
+			if unusable++; unusable <= maxNamed {
+				c.reader.Note(c.set, c.Why)
+			}
 			ch, before = c.reader.newChanges(), window{}
 			continue
 		default:
@@ -527,6 +530,9 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 			return nil, err
 		}
 		before = w
+	}
+	if more := unusable - maxNamed; more > 0 {
+		c.reader.Note(c.set, Counted(more, "%d more %s{ cannot|s cannot} be used", more, c.name))
 	}
 	if ch.lists == 0 {
 		return nil, nil
