@@ -191,3 +191,32 @@ func TestFloodOfNotesIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// A time whose offset moves it out of the years 0 to 9999 cannot be recorded as written,
+// and does not end the run.
+func TestTimesAtTheEndsOfTheYears(t *testing.T) {
+	for _, when := range []string{"0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "9999-12-31", "0000"} {
+		for name, header := range map[string][2]string{
+			"at and from": {`at="` + when + `"`, `from="` + when + `"`},
+			"until":       {`at="2026-03-01T12:00:00Z"`, `from="2026-03-01T00:00:00Z" until="` + when + `"`},
+		} {
+			t.Run(when+" as "+name, func(t *testing.T) {
+				s := newSource(t)
+				paths := s.fill(5)
+				s.offer("/list.xml", "/changes.xml")
+				url := func(path, md string) string {
+					return `<url><loc>` + s.uri(path) + `</loc><lastmod>` + when + `</lastmod>` + md + `</url>`
+				}
+				s.raw("/list.xml", `capability="resourcelist" `+header[0], "", url(paths[0], ""), url(paths[1], `<rs:md at="`+when+`"/>`))
+				s.raw("/changes.xml", `capability="changelist" `+header[1], "", url(paths[2], `<rs:md change="updated" datetime="`+when+`"/>`),
+					url(paths[3], `<rs:md change="created"/>`), url(paths[4], `<rs:md change="deleted" datetime="2020-01-01T00:00:00Z"/>`))
+				m := newMirror(t, s)
+				for run := range 2 {
+					if rep, err := m.sync(); err != nil || rep.Failed > 0 || run == 0 && rep.Created < 2 {
+						t.Fatalf("got %+v, %v", rep, err)
+					}
+				}
+			})
+		}
+	}
+}
