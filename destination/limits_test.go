@@ -1,6 +1,7 @@
 package destination_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"instep/destination"
 	"instep/mirror"
+	"instep/resourcesync"
 )
 
 // A run that has transferred as much as it may keeps what it has, and the next goes on
@@ -144,5 +146,77 @@ func TestNoMoreResourcesAreInTransferThanThereAreWorkers(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 40, 0, 0)
 	if got := most.Load(); got != workers {
 		t.Errorf("got %d requests at a time, want %d", got, workers)
+	}
+}
+
+// What is wrong a thousand times is told a few times.
+func TestFloodOfNotesIsBounded(t *testing.T) {
+	const n = 1000
+	for _, tt := range []struct {
+		name   string
+		source func(s *aSource)
+		note   string
+	}{
+		{"entries of a list", func(s *aSource) {
+			s.put("/list.xml", bytes.Replace(s.served("/list.xml"), []byte("</urlset>"), []byte(strings.Repeat("<url></url>", n)+"</urlset>"), 1))
+		}, "has 1000 entries that cannot be used"},
+		{"parts of an index", func(s *aSource) {
+			parts := []resourcesync.Entry{{Loc: s.uri("/part.xml")}}
+			for i := range n {
+				parts = append(parts, resourcesync.Entry{Loc: fmt.Sprintf("http://elsewhere.example.org/%d.xml", i)})
+			}
+			s.put("/part.xml", s.served("/list.xml"))
+			s.doc("/list.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At, h.Root = at(0), resourcesync.SitemapIndex }), parts...)
+		}, "names more than 20 documents that cannot be used"},
+		{"changes", func(s *aSource) {
+			s.changes(0)
+			s.put("/changes.xml", bytes.Replace(s.served("/changes.xml"), []byte("</urlset>"), []byte(strings.Repeat("<url><loc>http://x.example.org/</loc></url>", n)+
+				"<url><loc>"+s.uri("/r/0")+`</loc><rs:md change="deleted" datetime="2020-01-01T00:00:00Z"/></url></urlset>`), 1))
+			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml")
+		}, "980 more entries have no usable change"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSource(t)
+			s.list(0, s.fill(5)...)
+			s.offers("resourcelist", "/list.xml")
+			tt.source(s)
+			m := newMirror(t, s)
+			if rep, err := m.sync(); err != nil || rep.Created < 4 {
+				t.Fatalf("got %+v, %v; want all that can be used", rep, err)
+			}
+			m.wantNote(tt.note)
+			if len(m.notes) > 30 {
+				t.Errorf("got %d notes, want a few; the last: %q", len(m.notes), m.notes[len(m.notes)-1])
+			}
+		})
+	}
+}
+
+// A time whose offset moves it out of the years 0 to 9999 cannot be recorded as written,
+// and does not end the run.
+func TestTimesAtTheEndsOfTheYears(t *testing.T) {
+	for _, when := range []string{"0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "9999-12-31", "0000"} {
+		for name, header := range map[string][2]string{
+			"at and from": {`at="` + when + `"`, `from="` + when + `"`},
+			"until":       {`at="2026-03-01T12:00:00Z"`, `from="2026-03-01T00:00:00Z" until="` + when + `"`},
+		} {
+			t.Run(when+" as "+name, func(t *testing.T) {
+				s := newSource(t)
+				paths := s.fill(5)
+				s.offer("/list.xml", "/changes.xml")
+				url := func(path, md string) string {
+					return `<url><loc>` + s.uri(path) + `</loc><lastmod>` + when + `</lastmod>` + md + `</url>`
+				}
+				s.raw("/list.xml", `capability="resourcelist" `+header[0], "", url(paths[0], ""), url(paths[1], `<rs:md at="`+when+`"/>`))
+				s.raw("/changes.xml", `capability="changelist" `+header[1], "", url(paths[2], `<rs:md change="updated" datetime="`+when+`"/>`),
+					url(paths[3], `<rs:md change="created"/>`), url(paths[4], `<rs:md change="deleted" datetime="2020-01-01T00:00:00Z"/>`))
+				m := newMirror(t, s)
+				for run := range 2 {
+					if rep, err := m.sync(); err != nil || rep.Failed > 0 || run == 0 && rep.Created < 2 {
+						t.Fatalf("got %+v, %v", rep, err)
+					}
+				}
+			})
+		}
 	}
 }

@@ -103,13 +103,7 @@ func TestLargePackage(t *testing.T) {
 			s.exchange(inManifest(e, with))
 		}, want: all},
 		{name: "of which the members are in another order than in the manifest", source: func(s *aSource, _ *packages) {
-			s.exchange(func(all []zipMember) []zipMember {
-				mixed := all[:1:1]
-				for i := range largeMembers {
-					mixed = append(mixed, all[1+i*97%largeMembers])
-				}
-				return mixed
-			})
+			s.exchange(strewn)
 		}, want: all, whole: true},
 		{name: "from a server that gives no parts", source: func(s *aSource, p *packages) {
 			s.answer("/d/1.zip", func(w http.ResponseWriter, r *http.Request) {
@@ -150,6 +144,44 @@ func TestLargePackage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The members of a package that would be transferred whole, as their order needs too many
+// requests, are requested one by one if it cannot be: and the next package is used.
+func TestLargePackageThatCannotBeTransferredWhole(t *testing.T) {
+	s, paths := heavy(t, largeMembers+20, largeMember)
+	first, second := paths[:largeMembers], paths[largeMembers:]
+	s.dump(0, aPackage{path: "/d/1", entries: s.entries(first...)}, aPackage{path: "/d/2", entries: s.entries(second...)})
+	mixed := zipOf(t, strewn(s.members("/d/1.zip")))
+	s.put("/d/1.zip", mixed)
+	e1, e2 := s.entry("/d/1.zip"), s.entry("/d/2.zip")
+	for i, e := range []*resourcesync.Entry{&e1, &e2} {
+		e.Type, e.Links = "application/zip", []resourcesync.Link{{Rel: "contents", Href: s.uri(fmt.Sprintf("/d/%d.xml", i+1))}}
+	}
+	s.doc("/dump.xml", head(resourcesync.CapabilityResourceDump, func(h *resourcesync.Header) { h.At = at(0) }), e1, e2)
+	served := s.servePackage(`"1"`)
+	s.answer("/d/1.zip", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			http.NotFound(w, r)
+			return
+		}
+		served.ServeHTTP(w, r)
+	})
+	m := newMirror(t, s)
+	wantWays(t, m.mustSync(destination.Baseline, 0, largeMembers+20, 0, 0), fmt.Sprintf("get=%d dump=%d", len(first), len(second)))
+	m.wantFiles(paths...)
+	if requests, sent := served.take(); sent > 1<<20 {
+		t.Errorf("sent of the package: got %d bytes by %q, want its directory alone", sent, requests)
+	}
+}
+
+// strewn are the members in another order than in the manifest.
+func strewn(all []zipMember) []zipMember {
+	mixed := all[:1:1]
+	for i := range len(all) - 1 {
+		mixed = append(mixed, all[1+i*97%(len(all)-1)])
+	}
+	return mixed
 }
 
 // paths are those of the resources of a Source that was filled.

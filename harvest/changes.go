@@ -259,6 +259,7 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
+	ignored := 0
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return false, err
@@ -271,7 +272,9 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 		if ok {
 			l.told++
 		} else if !known {
-			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
+			if ignored++; ignored <= maxNamed {
+				tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
+			}
 		}
 		// An entry without a usable change still counts, because positions refer to the
 		// entries of the document.
@@ -291,6 +294,9 @@ func (l *changeList) readNew(r *Reader, doc *Document, cur Position, tell func(r
 		if err != nil {
 			return false, err
 		}
+	}
+	if more := ignored - maxNamed; more > 0 {
+		tell(0, Counted(more, "%d more {entry has|entries have} no usable change and {is|are} ignored", more))
 	}
 	goes := l.resume(cur, sum) && (!l.resumed || l.total >= cur.Applied)
 	l.prefix = hexSum(sum)

@@ -140,7 +140,9 @@ const namedBudget = 8 << 20
 // named, which detect repeated resources.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
-		r.Note("", d.URI+": "+err.Error())
+		if d.Bad <= maxNamed {
+			r.Note("", d.URI+": "+err.Error())
+		}
 		return nil
 	}
 	doc.lists = doc.lists || e.Capability == want

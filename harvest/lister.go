@@ -12,7 +12,7 @@ import (
 
 const (
 	maxDocuments = 10_000 // maximum number of documents of one set that a run reads (FAULTS §5)
-	maxNamed     = 20     // maximum number of unusable packages that are reported one by one
+	maxNamed     = 20     // maximum number of unusable documents of a set, or entries of a document, that are reported one by one
 	maxLevels    = 4      // maximum depth of lists that contain lists; 1.1 §10.2 allows one level
 )
 
@@ -25,12 +25,12 @@ type lister struct {
 	listed *spool.Index                                           // URIs of listed resources that also have a change after the lists
 	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for each entry of a document that is not an index; n is the number of the entry
 
-	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
-	indexes  map[string]bool // URIs of documents that are indexes
-	full     bool            // the limit of maxDocuments was reached
-	opened   int             // number of members of the packages that stay open (see keepOpen)
-	unusable int             // number of unusable packages
-	before   []page          // pages with a link to a previous page
+	read    map[string]bool // URIs of all documents that were requested, even if they could not be read
+	indexes map[string]bool // URIs of documents that are indexes
+	full    bool            // the limit of maxDocuments was reached
+	opened  int             // number of members of the packages that stay open (see keepOpen)
+	failed  int             // number of errors in documents of the Source
+	before  []page          // pages with a link to a previous page
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
@@ -394,9 +394,6 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 // packageFailed reports an unusable package. It ends the iteration if a Resource List
 // can be used instead of the dump.
 func (r *lister) packageFailed(err error) bool {
-	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
-		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}
-	}
 	if !r.partFailed(QuirkOf(err), err) {
 		return false
 	}
@@ -408,9 +405,15 @@ func (r *lister) packageFailed(err error) bool {
 
 func (r *lister) fail(err error) { r.failAs(0, err) }
 
-// failAs reports an error and stores it in Snapshot.Partial.
+// failAs reports an error, unless there are too many, and stores the first one in
+// Snapshot.Partial.
 func (r *lister) failAs(q resourcesync.Quirk, err error) {
-	r.st.Reader.Tell(q, r.st.set, err.Error())
+	switch r.failed++; {
+	case r.failed <= maxNamed:
+		r.st.Reader.Tell(q, r.st.set, err.Error())
+	case r.failed == maxNamed+1:
+		r.st.Reader.Note(r.st.set, fmt.Sprintf("%s names more than %d documents that cannot be used; the others are not reported", r.st.lists[0], maxNamed))
+	}
 	if r.st.Partial == nil {
 		r.st.Partial = err
 	}

@@ -121,7 +121,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	}
 	// an index that does not name the list of the Position must be an outdated copy, so the
 	// list is added
-	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
+	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.names(o.stands.uri) {
 		c.add(*o.stands)
 		c.added = o.stands.uri
 		c.arrange()
@@ -152,7 +152,7 @@ func judgeReach(cur Position, c *sequence, ch *Changes) Outcome {
 		return no("%s", c.Why)
 	case ch.Since.Time().After(cur.At):
 		return no("gap: the %s %s begins at %s, and the mirror has the changes up to %s", c.name, ch.First, ch.Since, at)
-	case cur.List != "" && !c.named[cur.List] && ch.End.Before(cur.At):
+	case cur.List != "" && !c.names(cur.List) && ch.End.Before(cur.At):
 		return no("%s, the list that the mirror read last, is gone, and the %ss list no change after %s", cur.List, c.name, at)
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.First, at)

@@ -32,19 +32,19 @@ type sequence struct {
 	set     string
 	name    string // name of this kind of list, for messages
 	windows []window
-	named   map[string]bool // URIs of the Change Lists
-	lone    *Document       // document of the only list, if it was read; else nil
-	opened  int             // number of members of the packages that stay open (see keepOpen)
-	broken  bool            // some offered list cannot be used
-	jumbled bool            // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
-	via     string          // URI of the index, if the Capability List contains only the index
-	asked   time.Time       // time of the request for the index, by our clock
-	latest  time.Time       // if jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
-	ordered bool            // an index names the lists
-	places  int             // number of lists that were added, counting repeated ones again
-	added   string          // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
-	closes  bool            // some list states its end ("until") itself, so an open list will do so when it is closed
-	Why     string          // reason why the sequence has no lists, or lacks earlier lists; "" if none is missing
+	named   map[string]int // index in windows of the list at each URI, while lists are added; -1 for a Change Dump
+	lone    *Document      // document of the only list, if it was read; else nil
+	opened  int            // number of members of the packages that stay open (see keepOpen)
+	broken  bool           // some offered list cannot be used
+	jumbled bool           // the order of the lists in the index is not that of their times (1.1 §12.2), because a clock was wrong
+	via     string         // URI of the index, if the Capability List contains only the index
+	asked   time.Time      // time of the request for the index, by our clock
+	latest  time.Time      // if jumbled is set: the latest start of a list; before this time the order of changes in different lists is unknown
+	ordered bool           // an index names the lists
+	places  int            // number of lists that were added, counting repeated ones again
+	added   string         // URI of the Change List that the Position names, if that list was added although the index does not contain it; else ""
+	closes  bool           // some list states its end ("until") itself, so an open list will do so when it is closed
+	Why     string         // reason why the sequence has no lists, or lacks earlier lists; "" if none is missing
 }
 
 // window is a Change List or the manifest of a package, with the period of its changes.
@@ -107,7 +107,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 }
 
 func (r *Reader) newSequence(set, name string) *sequence {
-	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
+	return &sequence{reader: r, set: set, name: name, named: map[string]int{}}
 }
 
 func (c *sequence) Close() {
@@ -177,20 +177,23 @@ func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref strin
 }
 
 // add moves a list that is already in the sequence to the end, because the order of an
-// index is more reliable.
+// index is more reliable. It adds no list beyond maxDocuments + 1, because the method
+// gather drops a sequence with so many.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
-	if !c.named[w.uri] {
-		c.named[w.uri] = true
+	switch i, known := c.named[w.uri]; {
+	case !known && len(c.windows) <= maxDocuments:
+		c.named[w.uri] = len(c.windows)
 		c.windows = append(c.windows, w)
-		return
+	case known && i >= 0:
+		c.windows[i].place = w.place
 	}
-	for i := range c.windows {
-		if c.windows[i].uri == w.uri {
-			c.windows[i].place = w.place
-		}
-	}
+}
+
+func (c *sequence) names(uri string) bool {
+	_, named := c.named[uri]
+	return named
 }
 
 // justNow is the largest difference between a time in a document and the Date header of
@@ -493,6 +496,7 @@ func (c *sequence) start(t time.Time) int {
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
+	unusable := 0
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // if Position.Left is set, earlier runs have also applied later lists, so the entries of these lists are not certainly new
 			ch.known = found{}
@@ -509,7 +513,9 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		case err == nil:
 		case meansUnusable(ctx, err):
 			c.Why, c.broken = "gap: "+notUsable(c.name, w.uri, err).Error(), true
-			c.reader.Note(c.set, c.Why)
+			if unusable++; unusable <= maxNamed {
+				c.reader.Note(c.set, c.Why)
+			}
 			ch, before = c.reader.newChanges(), window{}
 			continue
 		default:
@@ -524,6 +530,9 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 			return nil, err
 		}
 		before = w
+	}
+	if more := unusable - maxNamed; more > 0 {
+		c.reader.Note(c.set, Counted(more, "%d more %s{ cannot|s cannot} be used", more, c.name))
 	}
 	if ch.lists == 0 {
 		return nil, nil

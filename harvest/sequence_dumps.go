@@ -68,12 +68,12 @@ func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 	switch {
 	case err != nil:
 		return err
-	case c.named[uri]:
+	case c.names(uri):
 		return nil
 	case level > maxLevels || len(c.named) > maxDocuments:
 		return &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names more Change Dumps than are read: at most %d, nested at most %d deep", maxDocuments, maxLevels)}
 	}
-	c.named[uri] = true
+	c.named[uri] = -1
 	return c.addDump(ctx, uri, since, level)
 }
 

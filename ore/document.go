@@ -46,7 +46,7 @@ type scan struct {
 	goal   goal
 	site   string // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	in     Reader
-	cut    bool // whether links were skipped because of maxLeads
+	cut    bool // whether links were skipped because of maxLeads or maxPage
 	doc    answer
 }
 
@@ -200,7 +200,7 @@ func (s *scan) readPage(b *bufio.Reader) error {
 	err := weblink.Walk(in, p.tag)
 	if in.N == 0 {
 		s.note("%s: only the first %d MiB of the page were read", s.uri, maxPage>>20)
-		err = nil
+		s.cut, err = true, nil
 	}
 	for _, l := range p.leads() {
 		if q, ok := l.checkCite(); ok {
@@ -259,7 +259,7 @@ func mayBeMap(t string) bool {
 
 func (s *scan) readFeed(b io.Reader) error {
 	at := newScope(s.uri)
-	h, err := feed.Read(b, func(e *feed.Entry) error {
+	h, err := feed.Read(&limitedReader{r: b, left: maxListing}, func(e *feed.Entry) error {
 		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, optional: true}
 		href := e.Link("alternate")
 		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {

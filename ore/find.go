@@ -58,7 +58,7 @@ type Report struct {
 	Maps   int64 // number of maps that were found
 	Failed int64 // number of linked documents that could not be read
 	TooFar int64 // number of links that were not followed because of Depth
-	Cut    bool  // whether the search has ended early, at a limit of requests or memory
+	Cut    bool  // whether links were not followed because of a limit of requests, memory or links of a document
 }
 
 const (
@@ -136,10 +136,14 @@ func (s *search) fetchFailed(ctx context.Context, l *lead, err error) {
 	case l.optional && !errors.Is(err, fetch.Temporary) && !errors.Is(err, ErrTooLarge):
 		s.note(l.uri, err.Error())
 	default:
-		s.rep.Failed++
-		if s.f.Failed != nil {
-			s.f.Failed(l.uri, err)
-		}
+		s.failed(l.uri, err)
+	}
+}
+
+func (s *search) failed(uri string, err error) {
+	s.rep.Failed++
+	if s.f.Failed != nil {
+		s.f.Failed(uri, err)
 	}
 }
 
@@ -267,9 +271,9 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 		if len(in.doc.leads) == 0 {
 			return nil, err
 		}
-		in.note("%v: only the part before the error was used", err)
-		s.rep.Failed++
+		s.failed(l.uri, fmt.Errorf("%w: only the part before the error was used", err))
 	}
+	s.rep.Cut = s.rep.Cut || in.cut
 	if in.doc.kind == kindPage || l.goal != toMap {
 		in.addHeaderLinks(resp)
 	}
@@ -499,8 +503,9 @@ func (s *search) pushSitemaps(ctx context.Context, host *url.URL) {
 func (s *search) pushRecords(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
+	left := s.requestsLeft
+	defer func() { s.requestsLeft = left - c.Requests }()
 	formats, err := c.Formats(ctx)
-	s.requestsLeft--
 	if err != nil {
 		return fmt.Errorf("read the repository %q: %w", base, err)
 	}
@@ -512,7 +517,8 @@ func (s *search) pushRecords(ctx context.Context, l *lead) error {
 			if err != nil {
 				return fmt.Errorf("read the repository %q: %w", base, err)
 			}
-			if s.rep.Cut {
+			if c.Requests > left || s.freeBytes < maxQueue/100 {
+				s.rep.Cut = true
 				return nil
 			}
 			if !h.Deleted {

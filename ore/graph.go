@@ -40,11 +40,12 @@ type graph struct {
 	subjects []string               // subjects of statements, in the order of the document
 	about    map[string][]statement // statements by their subject
 	size     int
-	blank    int   // number of calls of newBlankNode
-	err      error // set if the map has more than maxStatements
+	names    map[string]string // names of creators that were looked up, by their node; "" if a creator has no name
+	blank    int               // number of calls of newBlankNode
+	err      error             // set if the map has more than maxStatements
 }
 
-func newGraph() *graph { return &graph{about: map[string][]statement{}} }
+func newGraph() *graph { return &graph{about: map[string][]statement{}, names: map[string]string{}} }
 
 // newBlankNode returns a new name with a space, which cannot occur in a name that was
 // read from a document.
@@ -148,15 +149,23 @@ func (g *graph) creators(subject string) []string {
 		}
 		name := strings.TrimSpace(s.object.value)
 		if !s.object.literal {
-			if called := g.text(s.object.value, nsFOAF+"name", nsRDFS+"label"); called != "" {
-				name = called
-			}
+			name = cmp.Or(g.nameOf(s.object.value), name)
 		}
 		if name != "" && !isBlank(name) {
 			names = appendOnce(names, name)
 		}
 	}
 	return names
+}
+
+// nameOf stores its results, because a map may name one creator any number of times.
+func (g *graph) nameOf(creator string) string {
+	name, known := g.names[creator]
+	if !known {
+		name = g.text(creator, nsFOAF+"name", nsRDFS+"label")
+		g.names[creator] = name
+	}
+	return name
 }
 
 // fill sets the fields of a Map from the statements. The map was read from the URL uri.

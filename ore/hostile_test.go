@@ -36,12 +36,12 @@ func TestHostile(t *testing.T) {
 		{
 			path:     "/claims",
 			problems: []string{"ore-uri-r-only-rem /page-as-map", "ore-uri-r-only-rem /claims"},
-			failed:   []string{"/page-as-map: read \"/page-as-map\": not a Resource Map", "/cut.atom: read \"/cut.atom\": not a Resource Map: XML syntax error on line 3", "/image: read \"/image\": not a Resource Map", "/gone: get", "/claims: read \"/claims\": not a Resource Map"},
-			notes:    []string{"/page-as-feed: ", "/cut.rss: "},
+			failed:   []string{"/page-as-map: read \"/page-as-map\": not a Resource Map", "/cut.atom: read \"/cut.atom\": not a Resource Map: XML syntax error on line 3", "/image: read \"/image\": not a Resource Map", "/gone: get", "/claims: read \"/claims\": not a Resource Map", "/cut.rss: "},
+			notes:    []string{"/page-as-feed: "},
 			maps:     []string{"rss " + self + " depth 2 from /cut.rss"},
 		},
 		{path: "/large-head", maps: []string{"html-link " + self + " depth 1 from /large-head"}, notes: []string{"only the first 4 MiB"}},
-		{path: "/large-tag", maps: []string{"html-link " + self + " depth 1 from /large-tag"}, notes: []string{"only the part before the error was used"}},
+		{path: "/large-tag", maps: []string{"html-link " + self + " depth 1 from /large-tag"}, failed: []string{"only the part before the error was used"}},
 		{path: "/large-map", err: ErrTooLarge},
 		{path: "/away", failed: []string{"/redirect: ", "http://127.0.0.1:1/private.atom: ", "http://169.254.169.254/latest/meta-data: "}},
 		{path: "/bomb"},
@@ -101,6 +101,44 @@ func TestBoundsOfASearch(t *testing.T) {
 	o = s.find(t, Finder{Requests: 5}, "/x")
 	if o.err != nil || n != 5 || !o.rep.Cut {
 		t.Errorf("got %+v, %v after %d requests, want a cut after 5", o.rep, o.err, n)
+	}
+}
+
+// TestRepositoryWithoutEnd: the answers of a repository count as requests, even if they
+// list only deleted records.
+func TestRepositoryWithoutEnd(t *testing.T) {
+	n := 0
+	s := &site{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n++
+		w.Header().Set("Content-Type", "text/xml")
+		list := fmt.Sprintf(`<ListIdentifiers><header status="deleted"><identifier>%d</identifier><datestamp>2020-01-01</datestamp></header><resumptionToken>%d</resumptionToken></ListIdentifiers>`, n, n)
+		switch r.FormValue("verb") {
+		case "ListMetadataFormats":
+			list = `<ListMetadataFormats><metadataFormat><metadataPrefix>ore</metadataPrefix></metadataFormat></ListMetadataFormats>`
+		case "":
+			list = `<error code="badVerb"/>`
+		}
+		_, _ = fmt.Fprintf(w, `<OAI-PMH xmlns="%s">%s</OAI-PMH>`, nsOAI, list)
+	}))}
+	defer s.Close()
+	if o := s.find(t, Finder{Requests: 20}, "/oai"); o.err != nil || n > 25 || !o.rep.Cut {
+		t.Errorf("got %+v, %v after %d requests; want a cut after 20", o.rep, o.err, n)
+	}
+}
+
+// TestListOfTooManyLinks: a list of which links are skipped may lack maps.
+func TestListOfTooManyLinks(t *testing.T) {
+	s := &site{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/x" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/rss+xml")
+		_, _ = fmt.Fprintf(w, `<rss><channel>%s</channel></rss>`, strings.Repeat("<item><link>/y</link></item>", maxLeads+1))
+	}))}
+	defer s.Close()
+	if o := s.find(t, Finder{}, "/x"); o.err != nil || !o.rep.Cut {
+		t.Errorf("got %+v, %v; want a cut", o.rep, o.err)
 	}
 }
 

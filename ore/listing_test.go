@@ -79,10 +79,12 @@ func TestListingIsWholeOrNone(t *testing.T) {
 	c := s.client(t)
 	var incomplete *IncompleteError
 	for path, f := range map[string]Finder{
-		"/claims":  {Client: c},
-		"/away":    {Client: c},
-		"/chain-1": {Client: c, Depth: 1},
-		"/chain-2": {Client: c, Requests: 1},
+		"/claims":     {Client: c},
+		"/large-head": {Client: c}, // is read up to a limit
+		"/large-tag":  {Client: c}, // has an error in the middle
+		"/away":       {Client: c},
+		"/chain-1":    {Client: c, Depth: 1},
+		"/chain-2":    {Client: c, Requests: 1},
 	} {
 		if l, err := f.Listing(context.Background(), s.URL+path); l != nil || !errors.As(err, &incomplete) {
 			t.Errorf("%s: got %v, %v; want an IncompleteError", path, l, err)

@@ -102,8 +102,8 @@ func (l Limits) resources() int { return cmp.Or(max(l.Resources, 0), maxResource
 // ErrNotMap means that a document is not a Resource Map.
 var ErrNotMap = errors.New("not a Resource Map")
 
-// ErrTooLarge means that a map exceeds the Limits.
-var ErrTooLarge = errors.New("the Resource Map exceeds a limit")
+// ErrTooLarge means that a map exceeds the Limits, or that a list of maps is too large.
+var ErrTooLarge = errors.New("the Resource Map or list exceeds a limit")
 
 func notMap(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotMap, fmt.Sprintf(format, args...))

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -197,6 +199,13 @@ func TestManyNames(t *testing.T) {
 	m, err := new(Reader).Read("https://museum.example.org/m", strings.NewReader(rdf))
 	if err != nil || len(m.Resources) != 1 || len(m.Resources[0].Types) != maxNames {
 		t.Errorf("RDF/XML: got %d resources, %v; want one with %d types", len(m.Resources), err, maxNames)
+	}
+	text := `<rdf:RDF xmlns:rdf="` + nsRDF + `" xmlns:ore="` + nsORE + `" xmlns:dc="` + nsDC + `"><rdf:Description rdf:about="https://museum.example.org/m"><ore:describes rdf:resource="https://museum.example.org/a"/>` +
+		strings.Repeat(`<dc:creator rdf:resource="x:y"/>`, n) + `</rdf:Description><rdf:Description rdf:about="x:y">` + strings.Repeat("<dc:x>z</dc:x>", n) + `</rdf:Description></rdf:RDF>`
+	begin := time.Now()
+	m, err = new(Reader).Read("https://museum.example.org/m", strings.NewReader(text))
+	if took := time.Since(begin); err != nil || !slices.Equal(m.Creators, []string{"x:y"}) || took > 15*time.Second {
+		t.Errorf("one creator of whom much is said: got %+v, %v after %v", m, err, took)
 	}
 	atom := `<entry xmlns="` + nsAtom + `"><link rel="` + nsORE + `describes" href="https://museum.example.org/a"/>` + authors.String() + `</entry>`
 	m, err = new(Reader).Read("https://museum.example.org/m", strings.NewReader(atom))

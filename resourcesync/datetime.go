@@ -75,13 +75,25 @@ func DatetimeOf(t time.Time) Datetime {
 func (d Datetime) IsZero() bool { return d.prec == 0 }
 
 // Time returns the first moment of d in UTC, truncated to nanoseconds. For the zero value
-// it returns the zero Time.
+// it returns the zero Time. A moment that an offset moves out of the years 0 to 9999, which
+// encoders of a Time refuse, becomes the first or the last moment of these years.
 func (d Datetime) Time() time.Time {
-	if d.IsZero() {
+	switch {
+	case d.IsZero():
 		return time.Time{}
+	case d.sec < beginOfYears:
+		return time.Unix(beginOfYears, 0).UTC()
+	case d.sec > endOfYears:
+		return time.Unix(endOfYears, 999_999_999).UTC()
 	}
 	return time.Unix(d.sec, d.frac/1_000_000_000).UTC()
 }
+
+// The first and the last second of the years 0 to 9999 in UTC, as in Datetime.sec.
+const (
+	beginOfYears = -62_167_219_200
+	endOfYears   = 253_402_300_799
+)
 
 // End returns the first moment in UTC that is after the whole of d. If d has no seconds,
 // that is the start of the next minute, day, month or year. If it has seconds, it is the

@@ -233,7 +233,7 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		l.a.code, status = exitPartial, "partial"
 	}
 	if rep.Cut {
-		out.warn(warningRecord{Message: "the search ended at its limit of requests; a larger --max-requests may find more maps"})
+		out.warn(warningRecord{Message: "the search reached a limit, so it may lack maps", Hint: "a larger --max-requests follows more links; -v shows links that were skipped for another reason"})
 	}
 	if rep.TooFar > 0 {
 		out.warn(warningRecord{Message: fmt.Sprintf("%s not followed, because of the limit --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})

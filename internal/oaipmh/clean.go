@@ -47,7 +47,9 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
-	c.run()
+	if !c.run() {
+		return nil, errors.New("the response is no XML: most of its characters had to be replaced")
+	}
 	return c.out, nil
 }
 
@@ -84,8 +86,10 @@ type cleaner struct {
 	dirt dirt
 }
 
-func (c *cleaner) run() {
-	for c.i < len(c.text) {
+// run returns false if the corrections would make the text more than twice as long.
+func (c *cleaner) run() bool {
+	most := 2*len(c.text) + 64
+	for c.i < len(c.text) && len(c.out) <= most {
 		plain := c.i
 		for plain < len(c.text) && isPlain[c.text[plain]] {
 			plain++
@@ -95,6 +99,7 @@ func (c *cleaner) run() {
 			c.special()
 		}
 	}
+	return c.i == len(c.text)
 }
 
 // isPlain is true for the bytes that are copied unchanged.

@@ -24,6 +24,8 @@ type Client struct {
 	// Observe is called for each tolerated fault of the repository; may be nil.
 	Observe func(Note)
 
+	Requests int // number of requests so far, without repeated ones
+
 	wire bytes.Buffer // the latest response, decompressed
 }
 
@@ -162,6 +164,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	if err != nil {
 		return nil, err
 	}
+	c.Requests++
 	p, err := c.page(ctx, verb, at)
 	if p == nil {
 		return nil, err

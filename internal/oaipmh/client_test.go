@@ -139,3 +139,35 @@ func ask(t *testing.T, answer string) string {
 	}
 	return b.String()
 }
+
+// An answer that would take far more memory or time than its size is no answer.
+func TestAnswersThatCostTooMuch(t *testing.T) {
+	for name, change := range map[string]func(text string) string{
+		"unusable records": func(text string) string {
+			return strings.Replace(text, "<record>", strings.Repeat("<record/>", 20_000)+"<record>", 1)
+		},
+		"namespaces": func(text string) string {
+			var all strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&all, ` xmlns:n%d="x:y"`, i)
+			}
+			return strings.Replace(text, "<ListRecords", "<ListRecords"+all.String(), 1)
+		},
+		"ampersands": func(text string) string {
+			return strings.Replace(text, "<record>", strings.Repeat("&", 4*len(text))+"<record>", 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &oaipmhtest.Repository{Records: []oaipmhtest.Record{{Identifier: "a", Datestamp: day}}}
+			p.Change = func(_ *http.Request, text string) string { return change(text) }
+			bad := 0
+			for r, err := range client(t, p, nil).Records(t.Context(), oaipmh.Selection{Prefix: "oai_dc"}) {
+				if errors.Is(err, oaipmh.ErrAnswer) && r.Identifier == "" && bad == 0 {
+					return
+				}
+				bad++
+			}
+			t.Errorf("got a list with %d records, want %v", bad, oaipmh.ErrAnswer)
+		})
+	}
+}

@@ -163,8 +163,9 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 		return s, true, nil
 	}
 	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 && t.Year() <= 9999 {
-			return Stamp{Time: t.UTC().Truncate(time.Second), Day: len(layout) < len(time.DateOnly)}, false, nil
+		t, err := time.Parse(layout, text)
+		if t = t.UTC(); err == nil && t.Year() > 0 && t.Year() <= 9999 {
+			return Stamp{Time: t.Truncate(time.Second), Day: len(layout) < len(time.DateOnly)}, false, nil
 		}
 	}
 	return Stamp{}, false, err

@@ -25,6 +25,8 @@ const (
 	maxDepth      = 256
 	maxText       = 64 << 10 // largest length in bytes of the text of an element outside of metadata
 	maxSets       = 1000     // largest number of sets that are stored for one record
+	maxBad        = 10_000   // largest number of records of a response that cannot be used
+	maxSpaces     = 200      // largest number of namespace declarations around the metadata
 )
 
 // Page is one response, which may be a part of a list.
@@ -128,7 +130,9 @@ func (p *parser) document() error {
 		}
 		root = start
 	}
-	p.addNamespaces(root)
+	if err := p.addNamespaces(root); err != nil {
+		return err
+	}
 	if p.namespaceOf(root.Name.Space) != Namespace {
 		p.dirt["the element OAI-PMH has another namespace than that of version 2.0"]++
 	}
@@ -156,12 +160,18 @@ func shorten(s string) string {
 	return s
 }
 
-func (p *parser) addNamespaces(e xml.StartElement) {
+// addNamespaces limits the number of namespace declarations, because each of them is
+// looked for in the metadata of each record.
+func (p *parser) addNamespaces(e xml.StartElement) error {
 	for _, a := range e.Attr {
 		if a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" {
 			p.spaces = append(p.spaces, a)
 		}
 	}
+	if len(p.spaces) > maxSpaces {
+		return fmt.Errorf("expected at most %d namespace declarations around the metadata, found %d", maxSpaces, len(p.spaces))
+	}
+	return nil
 }
 
 func (p *parser) namespaceOf(prefix string) string {
@@ -187,8 +197,10 @@ func (p *parser) children(parent xml.StartElement, readChild func(xml.StartEleme
 			return p.checkEnd(parent.Name, t)
 		case xml.StartElement:
 			before := len(p.spaces)
-			p.addNamespaces(t)
-			err := readChild(t)
+			err := p.addNamespaces(t)
+			if err == nil {
+				err = readChild(t)
+			}
 			p.spaces = p.spaces[:before]
 			if err != nil {
 				return err
@@ -320,6 +332,9 @@ func (p *parser) identify(e xml.StartElement) error {
 
 // listChild reads a child of the element that contains the list, such as ListRecords.
 func (p *parser) listChild(e xml.StartElement) error {
+	if len(p.page.Bad) >= maxBad {
+		return fmt.Errorf("%d records of the response cannot be used, and maybe more; the last: %w", maxBad, p.page.Bad[maxBad-1].Err)
+	}
 	switch e.Name.Local {
 	case "record":
 		return p.record(e)

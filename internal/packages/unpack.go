@@ -202,9 +202,11 @@ func (u *Unpacker) findMembers(ctx context.Context, p *plannedPackage, byParts b
 			spans = append(spans, spanOf(b))
 		}
 	}
-	if p.chunks = chunksOf(spans); costOf(p.chunks) > Cost(p.pkg.remote.total, 1)/4*5 {
+	chunks := chunksOf(spans)
+	if costOf(chunks) > Cost(p.pkg.remote.total, 1)/4*5 {
 		return u.openWhole(ctx, p)
 	}
+	p.chunks = chunks
 	return nil
 }
 
@@ -219,7 +221,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	if err != nil {
 		return err
 	}
-	p.pkg, p.kept, p.chunks = whole, false, nil
+	p.pkg, p.kept = whole, false
 	if now, err := whole.manifestChecksum(); err != nil || now != before {
 		return &harvest.SourceError{Err: fmt.Errorf("%s: %w", whole.ref.URI, errReplaced)}
 	}

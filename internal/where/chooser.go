@@ -38,8 +38,9 @@ type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
 
-	mu   sync.Mutex // guards seen
+	mu   sync.Mutex // guards seen and size
 	seen map[string]answer
+	size int // estimated size of seen in bytes
 }
 
 type answer struct {
@@ -47,8 +48,9 @@ type answer struct {
 	err     error
 }
 
-// maxSeen is the largest number of stored results. When it is reached, all are dropped.
-const maxSeen = 100_000
+// maxSeen is the largest size of the stored results in bytes. When it is reached, all are
+// dropped.
+const maxSeen = 32 << 20
 
 // maxTime is the longest time for the transfer of a record, including its retries.
 const maxTime = 2 * time.Minute
@@ -88,14 +90,25 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		a = w.evaluate(text, len(l.Digests) > 0)
 		a.err = withURI(l.Href, a.err)
 	}
-	if len(w.seen) >= maxSeen {
-		clear(w.seen)
-	}
-	w.seen[key] = a
+	w.store(key, a)
 	if a.err == nil { // the result is the same for links to the record that state other digests or none
-		w.seen[sum.String()], w.seen[l.Href] = a, a
+		w.store(sum.String(), a)
+		w.store(l.Href, a)
 	}
 	return a.selects, a.err
+}
+
+func (w *Chooser) store(key string, a answer) {
+	const frame = 150
+	size := frame + len(key)
+	if a.err != nil {
+		size += len(a.err.Error())
+	}
+	if w.size += size; w.size > maxSeen {
+		clear(w.seen)
+		w.size = size
+	}
+	w.seen[key] = a
 }
 
 // key identifies the target of a link by the SHA-256 digest, or else by the URI and the other

@@ -193,3 +193,19 @@ func TestSelects(t *testing.T) {
 		t.Errorf("got %d requests for one record, want 1", n)
 	}
 }
+
+// What is remembered of records does not grow with the number and length of their URIs.
+func TestSeenIsBounded(t *testing.T) {
+	w := New(nil, nil)
+	for i := range 20_000 {
+		uri := fmt.Sprint(i, strings.Repeat("x", 8000))
+		w.store(uri, answer{err: withURI(uri, errors.New("gone"))})
+	}
+	size := 0
+	for uri, a := range w.seen {
+		size += len(uri) + len(a.err.Error())
+	}
+	if size > maxSeen || size < maxSeen/100 {
+		t.Errorf("got %d bytes, want at most %d", size, maxSeen)
+	}
+}

@@ -82,8 +82,10 @@ type siteDoc struct {
 }
 
 func siteDocuments(src *discover.Source) (docs []siteDoc) {
+	known := map[string]bool{"": true}
 	add := func(uri string, c resourcesync.Capability, whole bool) {
-		if uri != "" && !slices.ContainsFunc(docs, func(d siteDoc) bool { return d.uri == uri }) {
+		if !known[uri] {
+			known[uri] = true
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
