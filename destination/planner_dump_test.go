@@ -483,3 +483,21 @@ func TestArchivedChangesCloseAGap(t *testing.T) {
 		})
 	}
 }
+
+// An index of Change Dumps names one that lists changes, as a Change List does.
+func TestIndexOfAChangeDumpThatListsChanges(t *testing.T) {
+	s, paths := dumped(t, 40)
+	s.offers("resourcelist", "/list.xml", "changedump", "/changedump.xml")
+	s.doc("/changedump.xml", head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) { h.Root, h.From = resourcesync.SitemapIndex, at(0) }),
+		resourcesync.Entry{Loc: s.uri("/d/1.xml"), Metadata: resourcesync.Metadata{From: at(0)}})
+	listed := func(changes ...resourcesync.Entry) {
+		s.doc("/d/1.xml", head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) { h.From = at(0) }), changes...)
+	}
+	listed()
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 40, 0, 0)
+	s.put(paths[2], []byte("changed"))
+	listed(s.change(5, resourcesync.Updated, paths[2]), s.change(6, resourcesync.Deleted, paths[3]))
+	m.mustSync(destination.Incremental, 0, 0, 1, 1)
+	m.wantFiles(slices.Delete(slices.Clone(paths), 3, 4)...)
+}

@@ -183,11 +183,11 @@ func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
 	switch i, known := c.named[w.uri]; {
-	case !known && len(c.windows) <= maxDocuments:
-		c.named[w.uri] = len(c.windows)
-		c.windows = append(c.windows, w)
 	case known && i >= 0:
 		c.windows[i].place = w.place
+	case len(c.windows) <= maxDocuments:
+		c.named[w.uri] = len(c.windows)
+		c.windows = append(c.windows, w)
 	}
 }
 

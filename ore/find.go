@@ -271,9 +271,11 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 		if len(in.doc.leads) == 0 {
 			return nil, err
 		}
-		s.failed(l.uri, fmt.Errorf("%w: only the part before the error was used", err))
+		if l.goal != toMap {
+			s.failed(l.uri, fmt.Errorf("%w: only the part before the error was used", err))
+		}
 	}
-	s.rep.Cut = s.rep.Cut || in.cut
+	s.rep.Cut = s.rep.Cut || in.cut && l.goal != toMap // the links of a document are not followed if it should be a map
 	if in.doc.kind == kindPage || l.goal != toMap {
 		in.addHeaderLinks(resp)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -218,5 +219,29 @@ func TestRepositoryOf(t *testing.T) {
 		if got := isMapFormat(format); got != want {
 			t.Errorf("%+v: got %v, want %v", format, got, want)
 		}
+	}
+}
+
+// TestLargePageThatMayBeAMap: a link that may lead to a map leads to a page whose links are not
+// followed, so the search lacks nothing if the page is not read whole.
+func TestLargePageThatMayBeAMap(t *testing.T) {
+	for name, page := range map[string]string{
+		"page":  "<a rel='resourcemap=/m'>x</a>" + strings.Repeat("<p>large</p>", 1<<20),
+		"image": "<a rel='resourcemap=/m'>x</a><img src='data:image/png;base64," + strings.Repeat("A", 2<<20) + "'>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &site{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				if r.URL.Path == "/large" {
+					_, _ = io.WriteString(w, page)
+					return
+				}
+				_, _ = fmt.Fprintf(w, `<p>See http://%s/large`, r.Host)
+			}))}
+			defer s.Close()
+			if o := s.find(t, Finder{}, "/x"); o.err != nil || o.rep.Cut || o.rep.Failed > 0 || len(o.failed) > 0 {
+				t.Errorf("got %+v, %v, failed %q; want a whole search", o.rep, o.err, o.failed)
+			}
+		})
 	}
 }

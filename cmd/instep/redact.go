@@ -73,7 +73,8 @@ func inAnyForm(text string) string {
 	for _, c := range strings.Split(text, "") {
 		quoted := strconv.Quote(c)
 		r, _ := utf8.DecodeRuneInString(c)
-		forms := []string{c, quoted[1 : len(quoted)-1], html.EscapeString(c), fmt.Sprintf("&#%d;", r), url.QueryEscape(c)}
+		plain := string(r) // "\ufffd" for a byte that is not UTF-8, which a pattern may not contain
+		forms := []string{plain, quoted[1 : len(quoted)-1], html.EscapeString(plain), fmt.Sprintf("&#%d;", r), url.QueryEscape(c)}
 		if c == "'" {
 			forms = append(forms, `'\''`, `'\\''`, `&#39;\&#39;&#39;`)
 		}
@@ -155,8 +156,12 @@ func loginIn(arg string) string {
 			return ""
 		}
 	}
-	if _, err := url.Parse("http://" + rest); err == nil { // not cut if the URL is invalid, because then the slash may be part of a password
-		rest, _, _ = strings.Cut(rest, "/")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	if _, err := url.Parse("http://" + authority); err == nil { // not cut if it is invalid, because then these characters may be part of a password
+		rest = authority
 	}
 	return rest[:max(0, strings.LastIndexByte(rest, '@'))]
 }

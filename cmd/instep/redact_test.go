@@ -47,6 +47,7 @@ func TestRedactor(t *testing.T) {
 			"<p>https://u:pä ss&#39;@host/": "<p>https://…@host/", `'u:pä ss'\''@host'`: "'…@host'", "pä ss'@host": "…@host", "https://u:pä sst@host/": "https://u:pä sst@host/",
 		}},
 		{arg: "u:p%C3%A4@host.org", data: texts{"https://u:pä@host.org": "https://…@host.org", "https://u:p%c3%a4@host.org": "https://…@host.org", "//u:p%25C3%25A4@host": "//u:p%25C3%25A4@host"}},
+		{arg: "https://u:p%E4ss@host/?token=%F6l", data: texts{"https://u:p%E4ss@host/?token=%f6l": "https://…@host/?token=…", "https://u:p\xe4ss@host/?token=\xf6l": "https://…@host/?token=…"}},
 		{arg: "--exclude=*?token=a", data: texts{"x?token=a": "x?token=…", "x?token=ab": "x?token=ab", "x?token=a&b=c": "x?token=…&b=c", `"http://h/x?token=a".`: `"http://h/x?token=…".`, "x?token=a.": "x?token=….", "x/token=a": "x/token=a"}},
 		{arg: "https://h/?q=1&key=k%C3%A4+1;X-Amz-Credential=c/d", data: texts{"?key=kä+1": "?key=…", "&amp;key=kä&#43;1&amp;q=1": "&amp;key=…&amp;q=1", "?x-amz-credential=c/d": "?x-amz-credential=…"}},
 		{arg: "https://h/?auth=1&jwt=2&passphrase=3&access_key=4&credentials=5&apikey=6", data: texts{
@@ -56,6 +57,7 @@ func TestRedactor(t *testing.T) {
 			`leads to "https://u:p@host/?token=secret1&page=2", which`: `leads to "https://…@host/?token=…&page=2", which`,
 			"https://host/a@b?key=20261234&monkey=seventeen":           "https://host/a@b?key=20261234&monkey=seventeen",
 			"https://host/?key=0123456789abcdef":                       "https://host/?key=…",
+			`"https://host/100%/a@2x.png" is not a URI`:                `"https://host/100%/a@2x.png" is not a URI`,
 		}},
 	} {
 		r := newRedactor([]string{c.arg})
@@ -87,6 +89,7 @@ func TestLoginIn(t *testing.T) {
 		"dc:type/@xml:lang":                "",
 		"host:80/a@b":                      "",
 		"https://host/a:b@c":               "",
+		"https://host?mail=a@b":            "",
 		"mailto:me@museum.example.org":     "",
 		"photo@2x.png":                     "",
 		"me@museum.example.org":            "",

@@ -27,7 +27,7 @@ func (a *app) newRun(command, source, dir string) *runLog {
 		Command: command, Source: a.out.redact(source), Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}, a.now)}
-	l.Redact = a.out.redactMessage
+	l.Redact = func(text string, message bool) string { return a.out.secrets.Load().redact(text, message) }
 	return l
 }
 

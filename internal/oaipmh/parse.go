@@ -25,7 +25,7 @@ const (
 	maxDepth      = 256
 	maxText       = 64 << 10 // largest length in bytes of the text of an element outside of metadata
 	maxSets       = 1000     // largest number of sets that are stored for one record
-	maxBad        = 10_000   // largest number of records of a response that cannot be used
+	maxBad        = 10_000   // largest number of unusable records that are stored for a response
 	maxSpaces     = 200      // largest number of namespace declarations around the metadata
 )
 
@@ -332,9 +332,6 @@ func (p *parser) identify(e xml.StartElement) error {
 
 // listChild reads a child of the element that contains the list, such as ListRecords.
 func (p *parser) listChild(e xml.StartElement) error {
-	if len(p.page.Bad) >= maxBad {
-		return fmt.Errorf("%d records of the response cannot be used, and maybe more; the last: %w", maxBad, p.page.Bad[maxBad-1].Err)
-	}
 	switch e.Name.Local {
 	case "record":
 		return p.record(e)
@@ -453,6 +450,14 @@ func (p *parser) addRecord(r Record, unusable error) {
 	p.page.Records = append(p.page.Records, r)
 }
 
+// addBad stores no more than maxBad records, and one without an identifier, which stands for
+// the others.
 func (p *parser) addBad(identifier string, err error) {
+	switch n := len(p.page.Bad); {
+	case n > maxBad:
+		return
+	case n == maxBad:
+		identifier, err = "", fmt.Errorf("more than %d records of the response cannot be used; this one: %w", maxBad, err)
+	}
 	p.page.Bad = append(p.page.Bad, BadRecord{identifier, fmt.Errorf("%s: record %q: %w", p.page.URL, shorten(identifier), err)})
 }

@@ -21,7 +21,7 @@ import (
 type Log struct {
 	Repairs bool // whether the run is an audit that repairs; then a resource may get a second, better verdict
 
-	Redact func(string) string // if not nil, hides passwords in the texts of rows and of the Outcome
+	Redact func(text string, message bool) string // if not nil, hides passwords in texts: in messages also those that others gave
 
 	now func() time.Time
 
@@ -147,17 +147,18 @@ func (l *Log) add(row Row) {
 	} else if l.isRepeated(&row) || !l.tally.count(&row) {
 		return
 	}
-	l.redact(&row.Set, &row.URI, &row.Message, &row.Hint)
+	l.redact(false, &row.Set, &row.URI)
+	l.redact(true, &row.Message, &row.Hint)
 	row.clip()
 	l.write("", row)
 }
 
-func (l *Log) redact(texts ...*string) {
+func (l *Log) redact(message bool, texts ...*string) {
 	if l.Redact == nil {
 		return
 	}
 	for _, text := range texts {
-		*text = l.Redact(*text)
+		*text = l.Redact(*text, message)
 	}
 }
 
@@ -284,7 +285,7 @@ func (l *Log) End(o Outcome) error {
 	}
 	o.Changed = l.changed
 	o.Idle = l.isIdle(&o)
-	l.redact(&o.Error, &o.Hint)
+	l.redact(true, &o.Error, &o.Hint)
 	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
 	end := End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally}
 	replaced, err := l.countPrevious(&end)

@@ -48,9 +48,9 @@ type answer struct {
 	err     error
 }
 
-// maxSeen is the largest size of the stored results in bytes. When it is reached, all are
+// maxSeenBytes is the largest size of the stored results in bytes. When it is reached, all are
 // dropped.
-const maxSeen = 32 << 20
+const maxSeenBytes = 32 << 20
 
 // maxTime is the longest time for the transfer of a record, including its retries.
 const maxTime = 2 * time.Minute
@@ -104,7 +104,7 @@ func (w *Chooser) store(key string, a answer) {
 	if a.err != nil {
 		size += len(a.err.Error())
 	}
-	if w.size += size; w.size > maxSeen {
+	if w.size += size; w.size > maxSeenBytes {
 		clear(w.seen)
 		w.size = size
 	}

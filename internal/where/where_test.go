@@ -205,7 +205,7 @@ func TestSeenIsBounded(t *testing.T) {
 	for uri, a := range w.seen {
 		size += len(uri) + len(a.err.Error())
 	}
-	if size > maxSeen || size < maxSeen/100 {
-		t.Errorf("got %d bytes, want at most %d", size, maxSeen)
+	if size > maxSeenBytes || size < maxSeenBytes/100 {
+		t.Errorf("got %d bytes, want at most %d", size, maxSeenBytes)
 	}
 }
