@@ -68,6 +68,10 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 			return nil, err
 		}
 		doc.after = append(doc.after, last)
+		if last.Header.Root != doc.Header.Root {
+			return nil, &DocumentError{URI: last.URI, Reason: "is an index among the pages of a list, or a list among those of an index"}
+		}
+		doc.lists = doc.lists || last.lists
 		entries += last.count
 	}
 }

@@ -33,6 +33,7 @@ type sequence struct {
 	name    string // name of this kind of list, for messages
 	windows []window
 	named   map[string]int // index in windows of the list at each URI, while lists are added; -1 for a Change Dump
+	page    string         // URI of the next page of the last Change Dump that was read; "" if it has none
 	lone    *Document      // document of the only list, if it was read; else nil
 	opened  int            // number of members of the packages that stay open (see keepOpen)
 	broken  bool           // some offered list cannot be used
@@ -162,8 +163,11 @@ func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref strin
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		// read without further pages, because an index is never divided into pages
-		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
+		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil && index.Header.Link(relNext) != "" && index.Header.Link(relPrev) == "" {
+			index.Close()
+			index, err = c.reader.changeList(ctx, uri, c.reader.Read)
+		}
+		if err == nil {
 			defer index.Close()
 			return c.index(index)
 		}
@@ -185,9 +189,21 @@ func (c *sequence) add(w window) {
 	switch i, known := c.named[w.uri]; {
 	case known && i >= 0:
 		c.windows[i].place = w.place
+		c.windows[i].widen(w)
 	case len(c.windows) <= maxDocuments:
 		c.named[w.uri] = len(c.windows)
 		c.windows = append(c.windows, w)
+	}
+}
+
+// widen extends the period to that of v, because a document that is named twice may be in
+// either period.
+func (w *window) widen(v window) {
+	if v.from.Before(w.from) {
+		w.from = v.from
+	}
+	if w.until.Before(v.until) || v.until.IsZero() {
+		w.until = v.until
 	}
 }
 
@@ -210,7 +226,11 @@ func (c *sequence) index(index *Document) error {
 		if err != nil {
 			return err
 		}
-		if nested && e.Capability != index.Header.Capability {
+		switch {
+		case !nested || e.Capability == index.Header.Capability:
+		case e.Change != "":
+			return &DocumentError{URI: index.URI, Reason: "lists both Change Lists and changes"}
+		default:
 			continue
 		}
 		uri, err := c.reader.named(e.Loc, index.Base)
@@ -340,8 +360,9 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// request reads a list. It follows "next" links to further pages only if the list is
-// not from an index (paged): in an index, these links lead to other lists.
+// request reads a list. If the list is from an index (not paged), its "next" link usually
+// leads to another list of the index. It leads to a further page only if the index does not
+// name that document, and the document has the same start.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -349,13 +370,35 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	case w.paged:
 		return c.reader.changeList(ctx, w.uri, read)
 	}
-	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	doc, err := read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	if err != nil || doc.Header.Link(relNext) == "" || doc.Header.Link(relPrev) != "" {
+		return doc, err
+	}
+	uri, err := c.reader.pageAfter(doc, map[string]bool{w.uri: true})
+	if err != nil || c.names(uri) {
+		return doc, nil
+	}
+	page, err := read(ctx, uri, resourcesync.CapabilityChangeList)
+	if meansUnusable(ctx, err) {
+		return doc, nil
+	}
+	if err == nil {
+		page.Close()
+		if page.Header.From != doc.Header.From {
+			return doc, nil
+		}
+	}
+	doc.Close()
+	if err != nil {
+		return nil, err
+	}
+	return c.reader.changeList(ctx, w.uri, read)
 }
 
 // readList keeps only the new entries of a list that an earlier run has begun to read.
 // The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // nothing is read: an earlier run has read all of this package, which never changes
+	if w.sealed(cur) { // nothing is read: an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -433,7 +476,7 @@ func (c *sequence) countsAsClosed(l *changeList, w window, cur Position) bool {
 func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
-	if own < 0 || !c.closedBefore(own) || c.windows[own].sealed(cur.At) {
+	if own < 0 || !c.closedBefore(own) || c.windows[own].sealed(cur) {
 		return c.load(ctx, windows, cur, nil, time.Time{})
 	}
 	l, err := c.readList(ctx, c.windows[own], cur, found{})
@@ -471,9 +514,15 @@ func (c *sequence) closedBefore(n int) bool {
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether the list is in a package whose period ended at or before t.
-// Unlike a Change List, such a package is never rewritten.
-func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
+// sealed reports whether the list is in a package whose period ended at or before the
+// Position. Unlike a Change List, such a package is never rewritten.
+func (w window) sealed(cur Position) bool {
+	return w.pkg != nil && w.closedBy(cur.At) && (!w.beginsAt(cur.At) || w.uri == cur.List)
+}
+
+// beginsAt reports whether the period begins at t. A package that also ends then, because
+// the times are in whole seconds, may be later than another one that ends at t.
+func (w window) beginsAt(t time.Time) bool { return !w.from.IsZero() && w.from.Time().Equal(t) }
 
 // closedBy reports whether the period of a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
@@ -482,7 +531,7 @@ func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.unti
 // list if there is none. The last package of a Change Dump counts up to the end of the
 // dump, because it shows that there were no changes until then.
 func (c *sequence) start(t time.Time) int {
-	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
+	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) || w.beginsAt(t) })
 	if i < 0 {
 		return max(0, len(c.windows)-1)
 	}
@@ -496,6 +545,7 @@ func (c *sequence) start(t time.Time) int {
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
+	var lost time.Time // up to this time, unusable lists may have had changes, and changes that were read before them were discarded
 	unusable := 0
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // if Position.Left is set, earlier runs have also applied later lists, so the entries of these lists are not certainly new
@@ -517,6 +567,13 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 				c.reader.Note(c.set, c.Why)
 			}
 			ch, before = c.reader.newChanges(), window{}
+			for _, w := range windows[:i+1] {
+				end := w.endTime()
+				if end.IsZero() {
+					end = c.reader.Now()
+				}
+				lost = evidence.Later(lost, end)
+			}
 			continue
 		default:
 			return nil, err
@@ -528,6 +585,9 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		ch.Jumbled, ch.clear = c.jumbled, c.latest
 		if err := ch.add(c.reader, l, cur); err != nil {
 			return nil, err
+		}
+		if lost.After(ch.Since.Time()) { // the period of a later list may begin before that of an unusable one ends
+			ch.Since, ch.resumed = resourcesync.DatetimeOf(lost), false
 		}
 		before = w
 	}

@@ -12,7 +12,22 @@ import (
 // the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
-	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDump(ctx, uri, since, 0) })
+	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDumpPages(ctx, uri, since) })
+}
+
+// addDumpPages adds the packages of a Change Dump and of its further pages.
+func (c *sequence) addDumpPages(ctx context.Context, uri string, since time.Time) error {
+	for chain := map[string]bool{}; uri != ""; {
+		if chain[uri] || len(chain) == maxPages {
+			return &DocumentError{URI: uri, Reason: fmt.Sprintf("is a page of a Change Dump whose pages have no end, or are more than %d", maxPages)}
+		}
+		chain[uri] = true
+		if err := c.addDump(ctx, uri, since, 0); err != nil {
+			return err
+		}
+		uri = c.page
+	}
+	return nil
 }
 
 // addDump adds the packages of a Change Dump. If the document is an index, addDump adds
@@ -23,11 +38,16 @@ func (c *sequence) addDump(ctx context.Context, uri string, since time.Time, lev
 		return err
 	}
 	defer doc.Close()
+	if level == 0 { // the dumps of an index are no pages of each other
+		if c.page, err = c.reader.pageAfter(doc, nil); err != nil {
+			return err
+		}
+	}
 	index := doc.Header.Root == resourcesync.SitemapIndex
 	if index && level > 0 {
 		return indexInIndex(uri)
 	}
-	first := len(c.windows)
+	first, changes, packages := len(c.windows), false, false
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return err
@@ -35,16 +55,22 @@ func (c *sequence) addDump(ctx context.Context, uri string, since time.Time, lev
 		switch {
 		case index || e.Capability == doc.Header.Capability:
 			err = c.dumpPart(ctx, &e, doc, since, level+1)
-		case e.Change != "" && len(c.windows) == first:
-			return c.addAsList(doc)
+		case e.Change != "":
+			changes = true
 		default:
+			packages = true
 			err = c.dumped(&e, doc)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if !index {
+	switch {
+	case changes && packages:
+		return &DocumentError{URI: uri, Reason: "lists both packages and changes"}
+	case changes:
+		return c.addAsList(doc)
+	case !index:
 		c.closeGaps(first, &doc.Header)
 	}
 	return doc.flaw()
