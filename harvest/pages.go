@@ -75,3 +75,38 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 		entries += last.count
 	}
 }
+
+// request reads a list. If the list is from an index (not paged), its "next" link usually
+// leads to another list of the index. It leads to a further page only if the index does not
+// name that document, and the document has the same start.
+func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
+	switch {
+	case w.dump:
+		return read(ctx, w.uri, resourcesync.CapabilityChangeDump)
+	case w.paged:
+		return c.reader.changeList(ctx, w.uri, read)
+	}
+	doc, err := read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	if err != nil || doc.Header.Link(relNext) == "" || doc.Header.Link(relPrev) != "" {
+		return doc, err
+	}
+	uri, err := c.reader.pageAfter(doc, map[string]bool{w.uri: true})
+	if err != nil || c.names(uri) {
+		return doc, nil
+	}
+	page, err := read(ctx, uri, resourcesync.CapabilityChangeList)
+	if meansUnusable(ctx, err) {
+		return doc, nil
+	}
+	if err == nil {
+		page.Close()
+		if page.Header.From != doc.Header.From {
+			return doc, nil
+		}
+	}
+	doc.Close()
+	if err != nil {
+		return nil, err
+	}
+	return c.reader.changeList(ctx, w.uri, read)
+}

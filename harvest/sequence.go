@@ -360,41 +360,6 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// request reads a list. If the list is from an index (not paged), its "next" link usually
-// leads to another list of the index. It leads to a further page only if the index does not
-// name that document, and the document has the same start.
-func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
-	switch {
-	case w.dump:
-		return read(ctx, w.uri, resourcesync.CapabilityChangeDump)
-	case w.paged:
-		return c.reader.changeList(ctx, w.uri, read)
-	}
-	doc, err := read(ctx, w.uri, resourcesync.CapabilityChangeList)
-	if err != nil || doc.Header.Link(relNext) == "" || doc.Header.Link(relPrev) != "" {
-		return doc, err
-	}
-	uri, err := c.reader.pageAfter(doc, map[string]bool{w.uri: true})
-	if err != nil || c.names(uri) {
-		return doc, nil
-	}
-	page, err := read(ctx, uri, resourcesync.CapabilityChangeList)
-	if meansUnusable(ctx, err) {
-		return doc, nil
-	}
-	if err == nil {
-		page.Close()
-		if page.Header.From != doc.Header.From {
-			return doc, nil
-		}
-	}
-	doc.Close()
-	if err != nil {
-		return nil, err
-	}
-	return c.reader.changeList(ctx, w.uri, read)
-}
-
 // readList keeps only the new entries of a list that an earlier run has begun to read.
 // The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
