@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"instep/destination"
 	"instep/resourcesync"
 )
 
@@ -263,5 +264,57 @@ func TestChangesThatAnUnusualDocumentNames(t *testing.T) {
 				m.wantFiles(slices.Delete(slices.Clone(paths), 3, 4)...)
 			}
 		})
+	}
+}
+
+// A closed list whose index link leads to a list is read without an index.
+func TestIndexLinkThatLeadsToAList(t *testing.T) {
+	for _, to := range []string{"/c.xml", "/c2.xml"} {
+		t.Run(to, func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(40)
+			publish := func(until int, changes ...resourcesync.Entry) {
+				for _, path := range []string{"/c2.xml", "/c.xml"} {
+					s.doc(path, head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) {
+						h.From, h.Until, h.Links = at(0), at(until), []resourcesync.Link{{Rel: "index", Href: s.uri(to)}}
+					}), changes...)
+				}
+			}
+			s.list(0, paths...)
+			publish(1, s.change(1, resourcesync.Updated, paths[9]))
+			s.offers("resourcelist", "/list.xml", "changelist", "/c.xml")
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 40, 0, 0)
+			s.put(paths[2], []byte("changed"))
+			publish(6, s.change(1, resourcesync.Updated, paths[9]), s.change(5, resourcesync.Updated, paths[2]))
+			m.mustSync(destination.Incremental, 0, 0, 1, 0)
+			m.wantFiles(paths...)
+		})
+	}
+}
+
+// Change Dumps that link to each other as pages are read once each.
+func TestChainedChangeDumpsAreReadOnce(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(40)
+	s.list(0, paths...)
+	offers := []string{"resourcelist", "/list.xml"}
+	for i := range 4 {
+		path := fmt.Sprintf("/dump/%d.xml", i)
+		offers = append(offers, "changedump", path)
+		s.doc(path, head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) {
+			h.From, h.Until = at(i), at(i+1)
+			if i < 3 {
+				h.Links = []resourcesync.Link{{Rel: "next", Href: s.uri(fmt.Sprintf("/dump/%d.xml", i+1))}}
+			}
+		}), s.changePackage(aPackage{path: fmt.Sprintf("/d/%d", i), from: i, until: i + 1, entries: []resourcesync.Entry{s.change(i+1, resourcesync.Updated, paths[i])}}))
+	}
+	s.offers(offers...)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.asked("/dump/")
+	m.mustSucceed()
+	if n := s.asked("/dump/"); n > 4 {
+		t.Errorf("requests for 4 Change Dumps: %d", n)
 	}
 }

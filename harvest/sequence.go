@@ -169,7 +169,10 @@ func (c *sequence) addListsOfIndex(ctx context.Context, doc *Document, ref strin
 		}
 		if err == nil {
 			defer index.Close()
-			return c.index(index)
+			if index.Header.Root == resourcesync.SitemapIndex || index.lists {
+				return c.index(index)
+			}
+			err = &DocumentError{URI: uri, Reason: "names no Change Lists"}
 		}
 	}
 	if !meansUnusable(ctx, err) {

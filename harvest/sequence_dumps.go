@@ -12,16 +12,21 @@ import (
 // the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
-	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDumpPages(ctx, uri, since) })
+	read := map[string]bool{}
+	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.addDumpPages(ctx, uri, since, read) })
 }
 
-// addDumpPages adds the packages of a Change Dump and of its further pages.
-func (c *sequence) addDumpPages(ctx context.Context, uri string, since time.Time) error {
+// addDumpPages adds the packages of a Change Dump and of its further pages, except those
+// in read, which were added before.
+func (c *sequence) addDumpPages(ctx context.Context, uri string, since time.Time, read map[string]bool) error {
 	for chain := map[string]bool{}; uri != ""; {
 		if chain[uri] || len(chain) == maxPages {
 			return &DocumentError{URI: uri, Reason: fmt.Sprintf("is a page of a Change Dump whose pages have no end, or are more than %d", maxPages)}
 		}
-		chain[uri] = true
+		if read[uri] {
+			return nil
+		}
+		chain[uri], read[uri] = true, true
 		if err := c.addDump(ctx, uri, since, 0); err != nil {
 			return err
 		}
