@@ -226,8 +226,8 @@ func (a *aRemote) wantEmpty(fail func(string, ...any)) {
 		fail("chunks that have room in memory at the end: got %d, want none", n)
 	}
 	for i, c := range a.p.chunks {
-		if c.unclaimed != 0 || c.unread != 0 || c.segments != nil {
-			fail("chunk %d at the end: %d unclaimed, %d unread, %d segments; want none", i, c.unclaimed, c.unread, len(c.segments))
+		if c.unclaimed != 0 || c.unread != 0 || c.segments != nil || c.ranges != nil {
+			fail("chunk %d at the end: %d unclaimed, %d unread, %d segments, %d ranges; want none", i, c.unclaimed, c.unread, len(c.segments), len(c.ranges))
 		}
 	}
 }

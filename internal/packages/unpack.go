@@ -392,7 +392,7 @@ func (u *Unpacker) release(c *chunk) {
 	defer u.mu.Unlock()
 	if c.unread--; c.unread == 0 {
 		c.free()
-		c.members = nil
+		c.members, c.ranges = nil, nil
 		<-u.chunks
 	}
 }
