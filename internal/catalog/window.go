@@ -147,6 +147,6 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 // Newcomers yields the keys of the members that were added to the set in the window
 // that l describes and had not been in the set before. The keys are in ascending order.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
-	const condition = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
-	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id)
+	const condition = "AND m.born > ? AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = m.set_id AND l.uri = b.uri || r.rest AND l.extent >= ? AND l.born <= ?) "
+	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id, l.start.run)
 }
