@@ -434,6 +434,5 @@ func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, unti
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly
 	}
-	p, err := m.own.Approve(ctx, hash)
-	return p.Summary, p.Approved, err
+	return m.own.Approve(ctx, hash)
 }

@@ -80,7 +80,7 @@ type holdings interface {
 // plans is the store of withheld plans of deletions, and of their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
-	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
+	Approve(ctx context.Context, hash string) (summary string, until time.Time, err error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
