@@ -164,11 +164,11 @@ func losses(t *testing.T, s Stores, _ *clock) {
 	s.batch(id, Start, &catalog.Run{Begun: Start, What: "sync", Created: 1}).put("new", "bytes", "", "").commit(t)
 	l, _, err := s.Mirror.Losses(t.Context(), id)
 	must(t, err)
-	each := collect(t, s.Mirror.EachLoss(t.Context(), l))
+	each := collect(t, l.Each)
 	if len(each) != 1 || each[0].SHA256 != digest("bytes") {
 		t.Errorf("losses: %+v", each)
 	}
-	want(t, "newcomers", names(collect(t, s.Mirror.Newcomers(t.Context(), l)), resourcesync.Key.URI), "new")
+	want(t, "newcomers", names(collect(t, l.Joined), resourcesync.Key.URI), "new")
 }
 
 func refolded(t *testing.T, s Stores, _ *clock) {
