@@ -398,13 +398,13 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 		return destination.Losses{Members: l.Members}, err
 	}
 	each := func(yield func(destination.Loss, error) bool) {
-		for one, err := range m.own.EachLoss(ctx, l) {
+		for one, err := range l.Each {
 			if !yield(destination.Loss(one), err) {
 				return
 			}
 		}
 	}
-	return destination.Losses{Members: l.Members, Lost: l.Lost, Each: each, Joined: m.own.Newcomers(ctx, l)}, nil
+	return destination.Losses{Members: l.Members, Lost: l.Lost, Each: each, Joined: l.Joined}, nil
 }
 
 // Withhold implements destination.Mirror.
@@ -434,6 +434,5 @@ func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, unti
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly
 	}
-	p, err := m.own.Approve(ctx, hash)
-	return p.Summary, p.Approved, err
+	return m.own.Approve(ctx, hash)
 }

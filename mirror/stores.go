@@ -73,14 +73,12 @@ type holdings interface {
 	Committed(ctx context.Context, set catalog.SetID) (time.Time, error)
 	Evidence(ctx context.Context, set catalog.SetID, uris []string) (map[string]catalog.Evidence, error)
 	Losses(ctx context.Context, set catalog.SetID) (catalog.Losses, bool, error)
-	EachLoss(ctx context.Context, l catalog.Losses) iter.Seq2[catalog.Loss, error]
-	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
 // plans is the store of withheld plans of deletions, and of their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
-	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
+	Approve(ctx context.Context, hash string) (summary string, until time.Time, err error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 

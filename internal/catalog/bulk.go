@@ -69,15 +69,6 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 // unfolded is the fold function of a Source, which compares file names exactly.
 func unfolded(path string) string { return path }
 
-func (r *recorder) recordChunk(changes []Change) {
-	if len(changes) > 1 && r.createMany(changes) {
-		return
-	}
-	for i := range changes {
-		r.record(&changes[i])
-	}
-}
-
 // createMany records creations with one statement. If one of the resources exists
 // already, in this set or another, createMany records nothing and returns false.
 func (r *recorder) createMany(changes []Change) bool {

@@ -68,9 +68,13 @@ func (c *db) record(ctx context.Context, set SetID, changes []Change, logged boo
 		r.set, r.moment = set, moment.UnixMicro()
 		prepare(r)
 		for rest := changes; len(rest) > 0 && r.err == nil; {
-			n := max(1, leadingCreations(rest))
-			r.recordChunk(rest[:n])
-			rest = rest[n:]
+			some := rest[:max(1, leadingCreations(rest))]
+			if len(some) == 1 || !r.createMany(some) {
+				for i := range some {
+					r.record(&some[i])
+				}
+			}
+			rest = rest[len(some):]
 		}
 		if logged {
 			r.log(changes, seqs)

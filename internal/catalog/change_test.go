@@ -454,10 +454,10 @@ func TestListingsNeverSort(t *testing.T) {
 		args  []any
 	}{
 		"Members":          {membersQuery, []any{0, 1, s}},
-		"MembersByKey":     {"SELECT " + resourceColumns + byKey + withPaths + sameBase + "ORDER BY r.rest LIMIT $4", []any{s, "a", "b", 1}},
-		"MembersOf":        {membersOfQuery(3) + sameBase + "ORDER BY r.rest LIMIT $4", []any{s, "a", "b", 1, s, s}},
-		"MembersOf, later": {membersOfQuery(3) + laterBase + "ORDER BY b.uri, r.rest LIMIT $4", []any{s, "a", "", 1, s, s}},
-		"MemberKeys":       {"SELECT b.uri" + byKey + laterBase + "ORDER BY b.uri, r.rest LIMIT $4", []any{s, "a", "", 1}},
+		"MembersByKey":     {byKeyQuery(resourceColumns, 1, withPaths, sameBase), []any{s, "a", "b", 1}},
+		"MembersOf":        {byKeyQuery(resourceColumns, 3, withPaths, sameBase), []any{s, s, s, "a", "b", 1}},
+		"MembersOf, later": {byKeyQuery(resourceColumns, 3, withPaths, laterBase), []any{s, s, s, "a", 1}},
+		"MemberKeys":       {byKeyQuery("b.uri", 1, "", laterBase), []any{s, "a", 1}},
 		"Due":              {dueQuery, []any{0, 1, s}},
 		"Changes":          {changesQuery, []any{0, 1, s, 9}},
 		"ExpiredDocuments": {documentsQuery(expired), []any{"", 1, 0, 0}},

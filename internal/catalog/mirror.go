@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"maps"
@@ -53,45 +52,13 @@ func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 }
 
 // Find returns the resource with this URI as it is in a set, or the zero Resource if the
-// URI is unknown. For a single URI, Find is several times as fast as Lookup.
-func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
+// URI is unknown. For a single URI, Find is several times as fast as Lookup, whose query
+// is prepared for each call.
+func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (v Resource, err error) {
 	base, rest := split(uri)
-	v, _, err := c.findOne(ctx, "look up a resource in the catalog", findQuery, set, base, rest)
+	_, err = scanRow(c.reading(ctx, "look up a resource in the catalog"), v.columns(), "SELECT "+resourceColumns+memberColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`, set, base, rest)
 	return v, err
-}
-
-const findQuery = "SELECT " + resourceColumns + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
-	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
-
-func (c *Mirror) findOne(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
-	ok, err = scanRow(prepared{c.reading(ctx, op), c}, v.columns(), query, args...)
-	return v, ok, err
-}
-
-// prepared is a reading that prepares each query only once, because preparing a query
-// for one resource takes several times as long as running it.
-type prepared struct {
-	reading
-	m *Mirror
-}
-
-func (p prepared) query(query string, args ...any) (*sql.Rows, error) {
-	s, err := p.m.statement(p.ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(p.ctx, args...)
-}
-
-func (c *Mirror) statement(ctx context.Context, query string) (s *sql.Stmt, err error) {
-	c.preparing.Lock()
-	defer c.preparing.Unlock()
-	if s = c.statements[query]; s == nil {
-		if s, err = c.read.PrepareContext(ctx, query); err == nil {
-			c.statements[query] = s
-		}
-	}
-	return s, err
 }
 
 // Membership is the state of a resource in a set.
@@ -426,11 +393,12 @@ const contentQuery = "SELECT " + resourceColumns + noMember + " FROM resource r"
 // FindContent finds a resource whose stored bytes have this SHA-256 and length, or
 // returns false if there is none. It skips resources that are due in any set: their
 // bytes have to be fetched again.
-func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
+func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (v Resource, found bool, err error) {
 	if indexed, err := c.hasContentIndex(ctx); err != nil || !indexed {
-		return Resource{}, false, err
+		return v, false, err
 	}
-	return c.findOne(ctx, "find content in the catalog", contentQuery, sha256.Sum(), length)
+	found, err = scanRow(c.reading(ctx, "find content in the catalog"), v.columns(), contentQuery, sha256.Sum(), length)
+	return v, found, err
 }
 
 // Cursor returns the body of the cursor of a set, or false if the set was never

@@ -81,9 +81,7 @@ type Facts struct{ *db }
 // and the log of what the sets contain.
 type Mirror struct {
 	*db
-	preparing  sync.Mutex           // guards statements
-	statements map[string]*sql.Stmt // prepared queries that read one resource, by their text
-	logs       func() (bool, error) // see LogIf
+	logs func() (bool, error) // see LogIf
 }
 
 // Publisher is the store of Sources: publications and their documents, results of
@@ -96,9 +94,11 @@ type db struct {
 	write *sql.DB // a pool of one connection, so that transactions of this process wait for the connection and not for a lock of SQLite
 	read  *sql.DB
 
-	contents atomic.Bool // whether the index that finds resources by their SHA-256 is known to exist
-	readOnly bool
-	fold     atomic.Pointer[func(path string) string] // see FoldBy
+	preparing  sync.Mutex           // guards statements
+	statements map[string]*sql.Stmt // prepared queries of read, by their text
+	contents   atomic.Bool          // whether the index that finds resources by their SHA-256 is known to exist
+	readOnly   bool
+	fold       atomic.Pointer[func(path string) string] // see FoldBy
 }
 
 // Open opens the catalog at o.Path and migrates an older schema. It returns
@@ -112,11 +112,11 @@ func openCatalog(ctx context.Context, o Options, readOnly bool) (*Catalog, error
 	if err != nil {
 		return nil, fmt.Errorf("open the catalog %q: %w", o.Path, err)
 	}
-	d := &db{path: path, now: o.Now, readOnly: readOnly}
+	d := &db{path: path, now: o.Now, readOnly: readOnly, statements: map[string]*sql.Stmt{}}
 	if d.now == nil {
 		d.now = time.Now
 	}
-	c := &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
+	c := &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d}, Publisher: &Publisher{d}}
 	if err = ensure(ctx, path, o.Create); err == nil {
 		err = c.connect()
 	}

@@ -25,8 +25,29 @@ type reading struct {
 
 func (c *db) reading(ctx context.Context, op string) reading { return reading{c, ctx, op} }
 
+// query prepares each query with numbered parameters only once, because preparing a
+// query for one resource takes several times as long as running it. The other queries
+// have "?" for a varying number of values, so their texts are too many to keep.
 func (r reading) query(query string, args ...any) (*sql.Rows, error) {
-	return r.read.QueryContext(r.ctx, query, args...)
+	if strings.Contains(query, "?") {
+		return r.read.QueryContext(r.ctx, query, args...)
+	}
+	s, err := r.statement(r.ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(r.ctx, args...)
+}
+
+func (c *db) statement(ctx context.Context, query string) (s *sql.Stmt, err error) {
+	c.preparing.Lock()
+	defer c.preparing.Unlock()
+	if s = c.statements[query]; s == nil {
+		if s, err = c.read.PrepareContext(ctx, query); err == nil {
+			c.statements[query] = s
+		}
+	}
+	return s, err
 }
 
 func (r reading) onError(err error) error {

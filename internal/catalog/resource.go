@@ -2,10 +2,8 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"instep/resourcesync"
 )
@@ -48,12 +46,11 @@ const (
 	membersQuery = "SELECT " + resourceColumns + memberColumns + " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed + `
 		WHERE m.set_id = $3 AND m.resource > $1 ORDER BY m.resource LIMIT $2`
 
-	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
-	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
 	// To find the keys after a given key, a query first uses the condition sameBase for
 	// the rest of the same directory, and then laterBase for later directories.
-	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
-	laterBase = "WHERE b.uri > $2 AND $3 = '' "
+	sameBase  = "WHERE b.uri = ? AND r.rest > ? "
+	laterBase = "WHERE b.uri > ? "
+	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
 )
 
 const (
@@ -82,8 +79,8 @@ func (c *Facts) LastID(ctx context.Context) (id int64, err error) {
 
 // MembersByKey yields the members of a set in ascending order of their keys.
 func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listByKey(c.reading(ctx, listMembers), "SELECT "+resourceColumns+memberColumns+byKey+withPaths, "", (*Resource).columns,
-		func(r Resource) resourcesync.Key { return resourcesync.KeyOf(r.URI) }, set)
+	return listByKey(c.reading(ctx, listMembers), resourceColumns+memberColumns, withPaths, (*Resource).columns,
+		func(r Resource) resourcesync.Key { return resourcesync.KeyOf(r.URI) }, []SetID{set})
 }
 
 type setMember struct {
@@ -91,9 +88,9 @@ type setMember struct {
 	set SetID
 }
 
-// byKeyOf joins the members of several sets, as byKey does for one set. The first set
-// is the parameter $1; the other sets are $5 and further parameters.
-const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
+func (m *setMember) columns() []any { return append(m.Resource.columns(), &m.set) }
+
+func (m setMember) key() resourcesync.Key { return resourcesync.KeyOf(m.URI) }
 
 // MembersOf yields a slice for each resource that is in at least one of the sets, in
 // ascending order of keys. The slice has one element for each set, in the order of
@@ -106,7 +103,8 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 			return
 		}
 		of, uri := make([]Resource, len(sets)), ""
-		for m, err := range c.rowsOfSets(ctx, sets) {
+		rows := listByKey(c.reading(ctx, "list members of sets in the catalog"), resourceColumns+memberColumns+", m.set_id", withPaths, (*setMember).columns, setMember.key, sets)
+		for m, err := range rows {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -125,64 +123,47 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 	}
 }
 
-// rowsOfSets yields the members of sets in ascending order of their keys. All rows with
-// the same key come from one query.
-func (c *Facts) rowsOfSets(ctx context.Context, sets []SetID) iter.Seq2[setMember, error] {
-	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
-	for _, set := range sets[1:] {
-		others = append(others, set)
-	}
-	limit := pageSize + len(sets) // the last key of a page may be dropped, and has at most one row for each set
-	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []setMember, after resourcesync.Key) ([]setMember, resourcesync.Key, error) {
-		base, rest := after.Split()
-		dest := func(v *setMember) []any { return append(v.columns(), &v.set) }
-		into, err := queryAll(of, into, dest, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, limit}, others...)...)
-		if n := limit - len(into); err == nil && n > 0 {
-			into, err = queryAll(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
-		}
-		if len(into) == limit { // the page may lack some rows of its last key, so that key is left for the next page
-			last := into[limit-1].URI
-			into = into[:slices.IndexFunc(into, func(v setMember) bool { return v.URI == last })]
-		}
-		if len(into) > 0 {
-			after = resourcesync.KeyOf(into[len(into)-1].URI)
-		}
-		return into, after, err
-	})
-}
-
-func membersOfQuery(sets int) string {
-	var others strings.Builder
-	for i := 1; i < sets; i++ {
-		fmt.Fprintf(&others, ", $%d", i+4)
-	}
-	return "SELECT " + resourceColumns + memberColumns + ", m.set_id" + fmt.Sprintf(byKeyOf, others.String())
-}
-
 // MemberKeys yields the keys of the members of a set in ascending order.
 func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
 	return c.memberKeys(ctx, set, "")
 }
 
-// memberKeys yields the keys of the members that satisfy a condition: see listByKey.
+// memberKeys yields the keys of the members that satisfy a condition, which begins with
+// AND.
 func (c *db) memberKeys(ctx context.Context, set SetID, condition string, args ...any) iter.Seq2[resourcesync.Key, error] {
-	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, condition, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
-		func(k resourcesync.Key) resourcesync.Key { return k }, set, args...)
+	return listByKey(c.reading(ctx, listMembers), "b.uri || r.rest", condition, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
+		func(k resourcesync.Key) resourcesync.Key { return k }, []SetID{set}, args...)
 }
 
-// listByKey yields members of a set in ascending order of their keys. The given query
-// ends with byKey, and the given condition begins with AND. The parameters of the
-// condition are $5 and greater.
-func listByKey[T any](of reading, query, condition string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
+// listByKey yields the members of sets in ascending order of their keys. All rows with
+// the same key come from one query. The columns and the text joined, with the parameters
+// args, are parts of the query: see byKeyQuery.
+func listByKey[T any](of reading, columns, joined string, dest func(*T) []any, key func(T) resourcesync.Key, sets []SetID, args ...any) iter.Seq2[T, error] {
+	args = append(anys(sets), args...)
+	limit := pageSize + len(sets) // the last key of a page may be dropped, and has at most one row for each set
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()
-		into, err := queryAll(of, into, dest, query+sameBase+condition+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
-		if n := pageSize - len(into); err == nil && n > 0 {
-			into, err = queryAll(of, into, dest, query+laterBase+condition+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
+		into, err := queryAll(of, into, dest, byKeyQuery(columns, len(sets), joined, sameBase), slices.Concat(args, []any{base, rest, limit})...)
+		if n := limit - len(into); err == nil && n > 0 {
+			into, err = queryAll(of, into, dest, byKeyQuery(columns, len(sets), joined, laterBase), slices.Concat(args, []any{base, n})...)
+		}
+		if len(into) == limit { // the page may lack some rows of its last key, so that key is left for the next page
+			for last := key(into[limit-1]); len(into) > 0 && key(into[len(into)-1]) == last; {
+				into = into[:len(into)-1]
+			}
 		}
 		if len(into) > 0 {
 			after = key(into[len(into)-1])
 		}
 		return into, after, err
 	})
+}
+
+// byKeyQuery returns a query that lists members m of sets, with their resources r, in
+// the order of keys. The text joined follows the join of these tables, so it is another
+// join or a condition that begins with AND. All parameters are "?": the sets, those of
+// joined, those of where, and the largest number of rows.
+func byKeyQuery(columns string, sets int, joined, where string) string {
+	return "SELECT " + columns + " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN (" + repeated("?", sets) + ") AND m.resource = r.id " +
+		joined + where + "ORDER BY b.uri, r.rest LIMIT ?"
 }

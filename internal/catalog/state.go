@@ -41,7 +41,12 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 		return false, err
 	}
 	defer f.Close()
-	return IsHeader(f)
+	head := make([]byte, headerSize)
+	_, err = io.ReadFull(f, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return err == nil && string(head[:len(magic)]) == magic && binary.BigEndian.Uint32(head[appIDAt:]) == applicationID, err
 }
 
 // inDir replaces the path in an error with the directory in which a catalog was looked for.
@@ -50,16 +55,6 @@ func inDir(err error, dir string) error {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
 	}
 	return err
-}
-
-// IsHeader reports whether r begins with the header of a catalog.
-func IsHeader(r io.Reader) (bool, error) {
-	head := make([]byte, headerSize)
-	_, err := io.ReadFull(r, head)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, nil
-	}
-	return err == nil && string(head[:len(magic)]) == magic && binary.BigEndian.Uint32(head[appIDAt:]) == applicationID, err
 }
 
 // IsStateName reports whether this program uses a name directly in a state directory:

@@ -27,9 +27,11 @@ const (
 type Losses struct {
 	Members int64 // number of members of the set when the window began
 	Lost    int64 // number of memberships that ended in the window without approval and did not begin again
-
-	set   SetID
-	start extent
+	// Each yields the losses that Lost counts.
+	Each iter.Seq2[Loss, error]
+	// Joined yields the keys of the members that were added to the set in the window and
+	// had not been in the set before. The keys are in ascending order.
+	Joined iter.Seq2[resourcesync.Key, error]
 }
 
 // Loss is a membership that ended without approval.
@@ -122,31 +124,22 @@ func (r *recorder) recordLoss(m *Membership, row int64, approved bool) {
 // to listing.
 var fromLosses = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
-// Losses counts the memberships of a set that ended without approval in the window,
+// Losses returns the memberships of a set that ended without approval in the window,
 // which ends now. It returns false if the set was never in sync with the Source.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
 	all, err := extents(c.reading(ctx, "read extents of the catalog"), set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
-	l.set, l.start = set, windowStart(all, c.instant().UnixMicro())
-	l.Members = l.start.members
-	l.Lost, ok, err = queryValue[int64](c.reading(ctx, "count the losses in the catalog"), "SELECT COUNT(*)"+fromLosses+" LIMIT $2", "", 1, set, l.start.id)
-	return l, ok, err
-}
-
-// EachLoss yields the losses that Losses has counted in l.Lost.
-func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+fromLosses+" ORDER BY l.uri LIMIT $2",
+	start := windowStart(all, c.instant().UnixMicro())
+	l.Members = start.members
+	l.Lost, ok, err = queryValue[int64](c.reading(ctx, "count the losses in the catalog"), "SELECT COUNT(*)"+fromLosses+" LIMIT $2", "", 1, set, start.id)
+	l.Each = listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+fromLosses+" ORDER BY l.uri LIMIT $2",
 		"", func(v *Loss) (any, []any) {
 			uri := new(string)
 			return uri, []any{uri, digestTo(&v.SHA256), &v.Old}
-		}, l.set, l.start.id, l.start.run)
-}
-
-// Newcomers yields the keys of the members that were added to the set in the window
-// that l describes and had not been in the set before. The keys are in ascending order.
-func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
-	const condition = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
-	return c.memberKeys(ctx, l.set, condition, l.start.run, l.start.id)
+		}, set, start.id, start.run)
+	const joined = "AND m.born > ? AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = m.set_id AND l.uri = b.uri || r.rest AND l.extent >= ? AND l.born <= ?) "
+	l.Joined = c.memberKeys(ctx, set, joined, start.run, start.id, start.run)
+	return l, ok, err
 }

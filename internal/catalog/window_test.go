@@ -90,10 +90,10 @@ func (w *windowed) want(members, lost int64, joined int) {
 	if err != nil || !ok || l.Members != members || l.Lost != lost {
 		w.t.Fatalf("losses: got %d of %d, %v, %v; want %d of %d", l.Lost, l.Members, ok, err, lost, members)
 	}
-	if got := len(collect(w.t, w.Mirror.EachLoss(w.t.Context(), l))); got != int(lost) {
+	if got := len(collect(w.t, l.Each)); got != int(lost) {
 		w.t.Errorf("got %d losses one by one, want %d", got, lost)
 	}
-	if got := len(collect(w.t, w.Mirror.Newcomers(w.t.Context(), l))); got != joined {
+	if got := len(collect(w.t, l.Joined)); got != joined {
 		w.t.Errorf("got %d newcomers, want %d", got, joined)
 	}
 }
@@ -175,8 +175,11 @@ func TestWindowOfAnEarlierSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := reopen(t, path, false)
-	if l, ok, err := c.Mirror.Losses(t.Context(), 1); err != nil || !ok || l.Members != 7 || l.Lost != 0 || l.start.run != 1 {
+	if l, ok, err := c.Mirror.Losses(t.Context(), 1); err != nil || !ok || l.Members != 7 || l.Lost != 0 {
 		t.Errorf("got %+v, %v, %v; want 7 members", l, ok, err)
+	}
+	if all, err := extents(c.reading(t.Context(), "read extents"), 1); err != nil || len(all) != 1 || all[0].run != 1 {
+		t.Errorf("got the extents %+v, %v; want one of the run 1", all, err)
 	}
 	if l, ok, err := c.Mirror.Losses(t.Context(), 2); err != nil || ok {
 		t.Errorf("got %+v, %v, %v; want none of a set that was never followed", l, ok, err)

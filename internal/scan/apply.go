@@ -9,6 +9,7 @@ import (
 
 	"instep/blob"
 	"instep/internal/catalog"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -228,27 +229,20 @@ func (a *applier) keepWalk(p *Plan) error {
 	if len(a.changedPieces) >= maxChangedPieces {
 		return nil
 	}
-	var batch []catalog.Piece
 	number := int64(0)
-	for piece, err := range p.pieces.All() {
+	for batch, err := range spool.Batches(p.pieces.All(), enrollSize) {
 		if err != nil {
 			return err
 		}
-		if number++; !a.changedPieces[number] {
-			batch = append(batch, piece)
-		}
-		if len(batch) < enrollSize {
-			continue
-		}
+		batch = slices.DeleteFunc(batch, func(catalog.Piece) bool {
+			number++
+			return a.changedPieces[number]
+		})
 		if err := a.d.Seen.KeepPieces(a.ctx, a.d.Set, batch); err != nil {
 			return err
 		}
-		batch = batch[:0]
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return a.d.Seen.KeepPieces(a.ctx, a.d.Set, batch)
+	return nil
 }
 
 func (h *hashed) resource() catalog.Resource {

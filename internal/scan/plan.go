@@ -273,15 +273,12 @@ func (b *planner) handle(s observation) error {
 }
 
 func (b *planner) assignURIs(files []observation) error {
-	some, err := b.d.Seen.Spells(b.ctx)
-	if err == nil && some {
-		paths := make([]string, len(files))
-		for i := range files {
-			paths[i] = files[i].name
-		}
-		b.spelled, err = b.d.Spelled(b.ctx, paths)
+	paths := make([]string, len(files))
+	for i := range files {
+		paths[i] = files[i].name
 	}
-	if err != nil {
+	var err error
+	if b.spelled, err = b.d.Spelled(b.ctx, paths); err != nil {
 		return err
 	}
 	b.uris = b.uris[:0]

@@ -113,7 +113,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 func approvals(t *testing.T, s Stores, c *clock) {
 	id := set(t, s.Facts, "set")
 	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all"))
-	if _, err := s.Mirror.Approve(t.Context(), "other"); !errors.Is(err, catalog.ErrUnknownPlan) {
+	if _, _, err := s.Mirror.Approve(t.Context(), "other"); !errors.Is(err, catalog.ErrUnknownPlan) {
 		t.Errorf("Approve of an unknown plan: %v", err)
 	}
 	holds := func(yes bool) {
@@ -123,10 +123,10 @@ func approvals(t *testing.T, s Stores, c *clock) {
 		want(t, "approved", got, yes)
 	}
 	holds(false)
-	p, err := s.Mirror.Approve(t.Context(), "hash")
+	summary, until, err := s.Mirror.Approve(t.Context(), "hash")
 	must(t, err)
-	if p.Set != "set" || p.Summary != "deletes all" || !p.Approved.Equal(Start.Add(catalog.ApprovalHolds)) {
-		t.Errorf("plan: %+v", p)
+	if summary != "deletes all" || !until.Equal(Start.Add(catalog.ApprovalHolds)) {
+		t.Errorf("approved %q until %s", summary, until)
 	}
 	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // a plan that is withheld again keeps its approval
 	s = s.Reopen()
@@ -164,11 +164,11 @@ func losses(t *testing.T, s Stores, _ *clock) {
 	s.batch(id, Start, &catalog.Run{Begun: Start, What: "sync", Created: 1}).put("new", "bytes", "", "").commit(t)
 	l, _, err := s.Mirror.Losses(t.Context(), id)
 	must(t, err)
-	each := collect(t, s.Mirror.EachLoss(t.Context(), l))
+	each := collect(t, l.Each)
 	if len(each) != 1 || each[0].SHA256 != digest("bytes") {
 		t.Errorf("losses: %+v", each)
 	}
-	want(t, "newcomers", names(collect(t, s.Mirror.Newcomers(t.Context(), l)), resourcesync.Key.URI), "new")
+	want(t, "newcomers", names(collect(t, l.Joined), resourcesync.Key.URI), "new")
 }
 
 func refolded(t *testing.T, s Stores, _ *clock) {
