@@ -169,7 +169,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx), strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
+	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx), strict: d.Strict}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -228,7 +228,7 @@ type scope struct {
 }
 
 // toldOnce remembers the reported notes, because a run may read a document several
-// times.
+// times. Its zero value is ready for use.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
@@ -242,6 +242,9 @@ func (t *toldOnce) isNew(set, text string) bool {
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))
 	known := t.notes[key]
+	if t.notes == nil {
+		t.notes = map[[sha256.Size]byte]bool{}
+	}
 	if len(t.notes) < maxTold {
 		t.notes[key] = true
 	}
