@@ -124,7 +124,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 }
 
 func (pl *planner) lacked(q *question) bool {
-	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
+	known := pl.d.evidenceOf(evidence.Absent, &q.held, pl.known, pl.sent())
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
