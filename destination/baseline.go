@@ -287,7 +287,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	if skip == "" {
 		return true
 	}
-	pl.skip(skip)
+	pl.skip(skip, 1)
 	pl.left = pl.left || skip != SkipUnsupported
 	pl.stays = pl.stays || skip == SkipRecord // the cursor stays where it is, so that the next run reads the metadata record again
 	if skip == SkipOrigin {

@@ -169,7 +169,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx), strict: d.Strict}
+	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx)}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -222,8 +222,7 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	selects func(record resourcesync.Link) (bool, error) // nil if every resource is chosen
-	strict  bool
-	moment  time.Time // past moment of the mirror; zero for the present
+	moment  time.Time                                    // past moment of the mirror; zero for the present
 	told    toldOnce
 }
 
@@ -274,10 +273,10 @@ func Missed(skipped map[Skip]int64) (n int64) {
 // represent replaces the resource by its preferred alternate representation. It returns
 // false if the Source offers no accepted representation.
 func (s *scope) represent(w *harvest.Resource) bool {
-	if len(s.filter.accept) == 0 {
+	if len(s.filter.d.Accept) == 0 {
 		return true
 	}
-	ok, err := w.Represent(s.filter.accept, s.origins)
+	ok, err := w.Represent(s.filter.d.Accept, s.origins)
 	return ok || err != nil
 }
 
@@ -299,14 +298,14 @@ func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin stri
 	if o := fetch.Origin(u); !s.origins[o] {
 		return SkipOrigin, o
 	}
-	if s.strict && !deleted && !w.Digests.Strong() {
+	if s.filter.d.Strict && !deleted && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
 	if !deleted {
-		if skip := s.skipByRecord(w); skip != "" {
-			return skip, ""
-		}
+		skip = s.skipByRecord(w)
 	}
-	w.Choose(s.origins)
-	return "", ""
+	if skip == "" {
+		w.Choose(s.origins)
+	}
+	return skip, ""
 }

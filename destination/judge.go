@@ -183,7 +183,7 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resou
 			pl.Same++
 		}
 	case evidence.PassOver:
-		pl.skip(SkipStale)
+		pl.skip(SkipStale, 1)
 	case evidence.Retry:
 		if pl.admit(&h.Wanted) {
 			return pl.bring(ctx, &h.Wanted, harvest.Location{}, h)
