@@ -114,7 +114,7 @@ type runner struct {
 func (d *Destination) newRunner(sp *SetPlan, budget *budget, duplicates *transfer.Origins, rep *SetReport) *runner {
 	r := &runner{d: d, sp: sp, budget: budget, rep: rep, patcher: transfer.NewPatcher(d.Client, d.Spool)}
 	r.fetcher = &transfer.Fetcher{
-		Client: d.Client, Spool: d.Spool, Parts: d.parts(), Set: sp.Set, AsOf: sp.asOf, Duplicates: duplicates,
+		Client: d.Client, Spool: d.Spool, Parts: d.Mirror, Set: sp.Set, AsOf: sp.asOf, Duplicates: duplicates,
 		Tell: func(text string) { d.note(sp.Set, text) }, Odd: r.odd.add, Came: budget.came,
 	}
 	return r

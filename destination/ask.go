@@ -111,7 +111,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 	case q.trust == nil:
 		q.trust = errors.New("the URI exists, but its bytes differ from those in the mirror")
 	}
-	pl.skip(SkipDisputed)
+	pl.skip(SkipDisputed, 1)
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 }
 
 func (pl *planner) lacked(q *question) bool {
-	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
+	known := pl.d.evidenceOf(evidence.Absent, &q.held, pl.known, pl.sent())
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
@@ -161,19 +161,16 @@ func (q *question) send(ctx context.Context, client *fetch.Client) {
 		q.trust = err
 		return
 	}
-	came := h.Digests()
-	are := func(ds resourcesync.Digests, l resourcesync.Length) bool {
-		return (!l.Known() || l.Int64() == n) && !slices.ContainsFunc(ds, func(d resourcesync.Digest) bool { return came.Get(d.Algorithm()) != d })
-	}
+	came := harvest.Resource{Length: resourcesync.Bytes(n), Digests: h.Digests()}
 	unbounded := func(w *harvest.Resource) bool { return !w.Length.Known() || w.Length.Int64() > most }
 	switch whole := n <= most; {
-	case held && whole && are(q.held.Digests, q.held.Length):
+	case held && whole && !came.Contradicts(q.held.Length, q.held.Digests):
 		q.kept = true
 		return
 	case !whole && slices.ContainsFunc(told, unbounded): // too long to compare here: the transfer of the resource verifies the bytes
 		return
 	}
-	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {
+	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return !came.Contradicts(w.Length, w.Digests) }); i < 0 {
 		q.trust = errors.New("the URI exists, but its bytes differ from those in the mirror and from the descriptions")
 	} else if i > 0 {
 		q.want, q.from = told[i], harvest.Location{}

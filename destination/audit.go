@@ -226,7 +226,7 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 		w.Torn = w.Torn && w.contradictory()
 		d := st.decide(w.Statement, h)
 		change := w.Kind == evidence.Created || w.Kind == evidence.Updated
-		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !decisive(d), disputed: d == evidence.Ask, outdated: change && d == evidence.Fetch})
+		return au.add(ctx, finding{fault: fault{Want: *w.want, Ahead: !decisive(d), Disputed: d == evidence.Ask}, held: *h, outdated: change && d == evidence.Fetch})
 	})
 	if err == nil {
 		err = au.flush(ctx)
@@ -247,7 +247,7 @@ func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) er
 	err := st.forUnlisted(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)
 		extra := (told || !st.Unsure) && (decisive(d) || d == evidence.Withhold)
-		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra, disputed: !extra && d == evidence.Ask})
+		return au.add(ctx, finding{fault: fault{Want: *w.want, Ahead: !extra, Disputed: !extra && d == evidence.Ask}, held: *h, extra: extra})
 	})
 	if err == nil {
 		err = au.flush(ctx)

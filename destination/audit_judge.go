@@ -30,20 +30,25 @@ type auditor struct {
 	again  bool              // set during the second verdict, after the repair
 }
 
-type finding struct {
-	want  harvest.Resource
-	held  Held
-	extra bool // the Source does not list the resource
-	ahead bool // the mirror has a later state than the documents
+// fault is the part of a finding that a repair needs. Its fields are exported, because a
+// spool.Log stores it.
+type fault struct {
+	Want     harvest.Resource
+	Verdict  Verdict
+	Ahead    bool // the mirror has a later state than the documents
+	Disputed bool // the documents do not show if the resource exists, or which version is the last one
+}
 
-	disputed bool // the documents do not show if the resource exists, or which version is the last one
+type finding struct {
+	fault
+	held     Held
+	extra    bool // the Source does not list the resource
 	outdated bool // the documents have a later change than the mirror
 
-	verdict Verdict
-	bytes   int64
-	unread  bool  // the bytes were not read: file size, modification time and recorded digests decided
-	due     bool  // the next run must fetch the bytes again
-	err     error // the difference, or why the comparison was impossible
+	bytes  int64
+	unread bool  // the bytes were not read: file size, modification time and recorded digests decided
+	due    bool  // the next run must fetch the bytes again
+	err    error // the difference, or why the comparison was impossible
 }
 
 // These errors explain the verdict VerdictUnverifiable.
@@ -89,27 +94,27 @@ func (au *auditor) check(ctx context.Context, findings []finding) error {
 }
 
 func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
-	w, h := &f.want, &f.held
+	w, h := &f.Want, &f.held
 	switch {
 	case f.extra:
-		f.verdict = VerdictExtra
+		f.Verdict = VerdictExtra
 		return nil
 	// unless the mirror has recorded the disputed deletion itself
-	case f.disputed && !h.Member && (h.Gone.IsZero() || !h.Gone.Equal(w.Changed)):
-		f.verdict, f.err = VerdictUnverifiable, errDisputed
+	case f.Disputed && !h.Member && (h.Gone.IsZero() || !h.Gone.Equal(w.Changed)):
+		f.Verdict, f.err = VerdictUnverifiable, errDisputed
 		return nil
-	case f.ahead && !h.Member:
-		f.verdict, f.err = VerdictUnverifiable, errAhead
+	case f.Ahead && !h.Member:
+		f.Verdict, f.err = VerdictUnverifiable, errAhead
 		return nil
 	case !h.Stored || !h.Member:
-		f.verdict, f.due, f.err = VerdictMissing, true, au.noteLaterChange(w, errors.New("an audit found no bytes"))
+		f.Verdict, f.due, f.err = VerdictMissing, true, au.noteLaterChange(w, errors.New("an audit found no bytes"))
 		return nil
 	}
 	length, digests := w.Length, w.Digests
 	switch {
-	case f.ahead && h.Due != "":
+	case f.Ahead && h.Due != "":
 		length, digests = h.Wanted.Length, h.Wanted.Digests
-	case f.ahead:
+	case f.Ahead:
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
@@ -128,29 +133,29 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 
 func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
-	proof := f.want.Digests
-	if f.ahead {
+	proof := f.Want.Digests
+	if f.Ahead {
 		proof = f.held.Wanted.Digests
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.verdict, f.err = VerdictMissing, fmt.Errorf("an audit found no bytes: %w", err)
+		f.Verdict, f.err = VerdictMissing, fmt.Errorf("an audit found no bytes: %w", err)
 	case transfer.IsMismatch(err):
-		f.verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.want, fmt.Errorf("an audit found other bytes: %w", err))
+		f.Verdict, f.err = VerdictDifferent, au.noteLaterChange(&f.Want, fmt.Errorf("an audit found other bytes: %w", err))
 	case err != nil:
-		f.verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
+		f.Verdict, f.err = VerdictError, fmt.Errorf("an audit could not read the bytes: %w", err)
 	case f.held.Due != "" && len(proof) == 0: // no digest proves the bytes, so they must still be fetched again, for the reason in Due
-		f.verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
-	case f.disputed:
-		f.verdict, f.err = VerdictUnverifiable, errDisputed
-	case f.ahead && match(&f.held, &f.want) != evidence.Same:
-		f.verdict, f.err = VerdictUnverifiable, errAhead
+		f.Verdict, f.due, f.err = VerdictDifferent, true, errors.New(f.held.Due)
+	case f.Disputed:
+		f.Verdict, f.err = VerdictUnverifiable, errDisputed
+	case f.Ahead && match(&f.held, &f.Want) != evidence.Same:
+		f.Verdict, f.err = VerdictUnverifiable, errAhead
 	case f.outdated && len(proof) == 0:
-		f.verdict, f.due, f.err = VerdictDifferent, true, au.noteLaterChange(&f.want, errOutdated)
-	case len(f.want.Digests) == 0:
-		f.verdict, f.err = VerdictUnverifiable, errNothingToCompare
+		f.Verdict, f.due, f.err = VerdictDifferent, true, au.noteLaterChange(&f.Want, errOutdated)
+	case len(f.Want.Digests) == 0:
+		f.Verdict, f.err = VerdictUnverifiable, errNothingToCompare
 	default:
-		f.verdict = VerdictSame
+		f.Verdict = VerdictSame
 	}
 }
 
@@ -174,20 +179,20 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
-		if f := &findings[i]; f.verdict != VerdictSame && f.verdict != VerdictUnverifiable {
+		if f := &findings[i]; f.Verdict != VerdictSame && f.Verdict != VerdictUnverifiable {
 			against = append(against, f)
 		}
 	}
 	if len(against) == 0 {
 		return nil
 	}
-	held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(against, func(f **finding) string { return (*f).want.URI }))
+	held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(against, func(f **finding) string { return (*f).Want.URI }))
 	if err != nil {
 		return err
 	}
 	for i, f := range against {
 		if moved(&f.held, &held[i]) {
-			f.verdict, f.due, f.err = VerdictUnverifiable, false, errMoved
+			f.Verdict, f.due, f.err = VerdictUnverifiable, false, errMoved
 		}
 	}
 	return nil
@@ -199,7 +204,7 @@ func moved(before, now *Held) bool {
 }
 
 func (au *auditor) tell(f *finding) error {
-	au.Verdicts[f.verdict]++
+	au.Verdicts[f.Verdict]++
 	au.Bytes += f.bytes
 	if f.unread {
 		au.Unread++
@@ -207,20 +212,20 @@ func (au *auditor) tell(f *finding) error {
 	if errors.Is(f.err, errDisputed) {
 		au.Skipped[SkipDisputed]++
 	}
-	if f.verdict == VerdictSame && weak(f.want.Digests) {
+	if f.Verdict == VerdictSame && weak(f.Want.Digests) {
 		au.Weak++
 	}
 	if !f.extra {
-		au.odd.compareProofs(&f.held, &f.want)
+		au.odd.compareProofs(&f.held, &f.Want)
 	}
 	au.d.observe(Event{
-		Kind: EventVerdict, Set: au.Set, Verdict: f.verdict, Action: Action{Want: f.want}, Path: f.held.Path, Bytes: f.bytes,
+		Kind: EventVerdict, Set: au.Set, Verdict: f.Verdict, Action: Action{Want: f.Want}, Path: f.held.Path, Bytes: f.bytes,
 		Again: au.again, Err: f.err,
 	})
 	if au.faults == nil || au.again || !f.due {
 		return nil
 	}
-	return au.faults.Append(fault{f.want, f.verdict, f.ahead, f.disputed})
+	return au.faults.Append(f.fault)
 }
 
 func (au *auditor) mark(ctx context.Context, findings []finding) error {
@@ -234,7 +239,7 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	defer b.Discard()
 	for i := range findings {
 		if f := &findings[i]; f.due {
-			if err := b.Due(ctx, au.Set, f.want, reason(f.err)); err != nil && !errors.Is(err, ErrNoPlace) {
+			if err := b.Due(ctx, au.Set, f.Want, reason(f.err)); err != nil && !errors.Is(err, ErrNoPlace) {
 				return err
 			}
 		}

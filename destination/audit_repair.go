@@ -3,16 +3,8 @@ package destination
 import (
 	"context"
 
-	"instep/harvest"
 	"instep/resourcesync"
 )
-
-type fault struct {
-	Want     harvest.Resource
-	Verdict  Verdict
-	Ahead    bool // the mirror has a later state than the documents
-	Disputed bool // see finding.disputed
-}
 
 // Repairing is the Mode of the plans that Repair makes.
 const Repairing Mode = "repair"
@@ -64,7 +56,7 @@ func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) err
 	findings := make([]finding, len(faults))
 	for i, f := range faults {
 		au.Verdicts[f.Verdict]--
-		findings[i] = finding{want: f.Want, held: held[i], ahead: f.Ahead, disputed: f.Disputed}
+		findings[i] = finding{fault: f, held: held[i]}
 	}
 	if err := au.check(ctx, findings); err != nil {
 		return err

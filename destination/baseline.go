@@ -171,38 +171,36 @@ func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, rea
 		pl.reason("by %s: %s", st.By, reason)
 		pl.view, pl.empty, pl.twice = k.view(st), k.members == 0, twice
 		pl.known = pl.view.known
-		err := pl.baseline(ctx, pl.view)
-		var again *repeatedError
-		switch {
-		case err == nil:
+		var err error
+		if twice, err = pl.baseline(ctx, pl.view); err == nil && len(twice) == 0 {
 			return pl, nil
-		case errors.As(err, &again):
-			twice = again.keys
 		}
 		pl.discard()
-		if again == nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (pl *planner) baseline(ctx context.Context, st *view) error {
+// baseline plans by a snapshot. If several of its documents list the same resources, it
+// returns their keys: then the plan must be made again with all their entries.
+func (pl *planner) baseline(ctx context.Context, st *view) (repeated map[spool.Key]bool, err error) {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
 	if pl.d.AcceptRollback && !pl.known.At.IsZero() {
 		st.lift = pl.known.At.Add(tick)
 	}
 	if err := st.compare(ctx, seen, pl.twice, pl.admit, func(w word, h *Held) error { return pl.judge(ctx, w, h) }); err != nil {
-		return err
+		return nil, err
 	}
 	pl.silent = st.Latest
 	if pl.twice == nil && st.Partial == nil && !st.Unsure {
-		if twice, err := seen.Repeated(); err != nil || len(twice) > 0 {
-			return cmp.Or(err, error(&repeatedError{twice}))
+		if repeated, err = seen.Repeated(); err != nil || len(repeated) > 0 {
+			return repeated, err
 		}
 	}
 	if err := pl.askQuestions(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	pl.dispatch()
 	old := st.Old(st.Newest(), st.applied())
@@ -213,11 +211,11 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	overlooked := old || st.mayOverlook()
 	pl.Gap = pl.unknownChanges(st, overlooked)
 	if pl.Partial = st.Partial; pl.Partial != nil {
-		return nil
+		return nil, nil
 	}
 	if !pl.empty {
 		if err := pl.removeUnseen(ctx, st, seen); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if st.Changes != nil {
@@ -225,7 +223,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	if st.Shifting {
 		pl.updateScope()
-		return nil
+		return nil, nil
 	}
 	pl.named = seen.Len()
 	next := st.cursor()
@@ -238,7 +236,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.refuse(st.wentBack())
-	return nil
+	return nil, nil
 }
 
 // nextScope returns the identifier of filters (Scope) for the next cursor. If the
@@ -282,14 +280,6 @@ func (pl *planner) unknownChanges(st *view, overlooked bool) string {
 // resources out. No filters have this identifier, so the next run makes a baseline.
 const severalChoices = "several"
 
-// repeatedError means that several documents list the same resources, so the plan must
-// be made again with all their entries.
-type repeatedError struct{ keys map[spool.Key]bool }
-
-func (e *repeatedError) Error() string {
-	return harvest.Counted(len(e.keys), "%d {resource is|resources are} named more than once", len(e.keys))
-}
-
 // admit counts the resources that the filters leave out. They are not deleted, because
 // the Source lists them.
 func (pl *planner) admit(w *harvest.Resource) bool {
@@ -297,7 +287,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	if skip == "" {
 		return true
 	}
-	pl.skip(skip)
+	pl.skip(skip, 1)
 	pl.left = pl.left || skip != SkipUnsupported
 	pl.stays = pl.stays || skip == SkipRecord // the cursor stays where it is, so that the next run reads the metadata record again
 	if skip == SkipOrigin {

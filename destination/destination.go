@@ -169,7 +169,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx), strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
+	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx)}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -222,13 +222,12 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	selects func(record resourcesync.Link) (bool, error) // nil if every resource is chosen
-	strict  bool
-	moment  time.Time // past moment of the mirror; zero for the present
+	moment  time.Time                                    // past moment of the mirror; zero for the present
 	told    toldOnce
 }
 
 // toldOnce remembers the reported notes, because a run may read a document several
-// times.
+// times. Its zero value is ready for use.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
@@ -242,6 +241,9 @@ func (t *toldOnce) isNew(set, text string) bool {
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))
 	known := t.notes[key]
+	if t.notes == nil {
+		t.notes = map[[sha256.Size]byte]bool{}
+	}
 	if len(t.notes) < maxTold {
 		t.notes[key] = true
 	}
@@ -271,10 +273,10 @@ func Missed(skipped map[Skip]int64) (n int64) {
 // represent replaces the resource by its preferred alternate representation. It returns
 // false if the Source offers no accepted representation.
 func (s *scope) represent(w *harvest.Resource) bool {
-	if len(s.filter.accept) == 0 {
+	if len(s.filter.d.Accept) == 0 {
 		return true
 	}
-	ok, err := w.Represent(s.filter.accept, s.origins)
+	ok, err := w.Represent(s.filter.d.Accept, s.origins)
 	return ok || err != nil
 }
 
@@ -296,14 +298,14 @@ func (s *scope) admit(w *harvest.Resource, deleted bool) (skip Skip, origin stri
 	if o := fetch.Origin(u); !s.origins[o] {
 		return SkipOrigin, o
 	}
-	if s.strict && !deleted && !w.Digests.Strong() {
+	if s.filter.d.Strict && !deleted && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
 	if !deleted {
-		if skip := s.skipByRecord(w); skip != "" {
-			return skip, ""
-		}
+		skip = s.skipByRecord(w)
 	}
-	w.Choose(s.origins)
-	return "", ""
+	if skip == "" {
+		w.Choose(s.origins)
+	}
+	return skip, ""
 }

@@ -33,12 +33,10 @@ func (d *Destination) choice() string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// filter applies the options of a Destination that select resources.
 type filter struct {
-	include, exclude      *glob.Set
-	types                 []string
-	collections, profiles []string // URIs
-	withMetadata          bool
-	accept                []string // media types of alternate representations, in order of preference
+	d                *Destination
+	include, exclude *glob.Set
 }
 
 // GlobError means that a pattern of Include or Exclude is invalid.
@@ -52,7 +50,7 @@ func (d *Destination) newFilter() (*filter, error) {
 			return nil, &GlobError{Glob: g}
 		}
 	}
-	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
+	return &filter{d, glob.NewSet(d.Include), glob.NewSet(d.Exclude)}, nil
 }
 
 // admits reports whether the filter selects a resource or, if deleted is true, its
@@ -62,7 +60,7 @@ func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	included, excluded := f.paths(path)
 	chosen := included && !excluded && f.typed(w.Type)
 	switch {
-	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
+	case excluded, !f.d.WithMetadata && (!chosen || len(f.d.Collections)+len(f.d.Profiles) == 0):
 		return chosen
 	case deleted: // selected, because the deleted resource may have been metadata about a selected resource: a deletion has no links that show this
 		return true
@@ -71,14 +69,14 @@ func (f *filter) admits(w *harvest.Resource, path string, deleted bool) bool {
 	if err != nil || w.Remainder.Dropped() {
 		return chosen
 	}
-	if !leadsTo(said.Links, resourcesync.RelCollection, f.collections) {
+	if !leadsTo(said.Links, resourcesync.RelCollection, f.d.Collections) {
 		return false
 	}
 	metadata := slices.DeleteFunc(slices.Clone(said.Links), func(l resourcesync.Link) bool { return l.Rel != resourcesync.RelDescribes })
 	switch {
-	case f.withMetadata && len(metadata) == 0:
+	case f.d.WithMetadata && len(metadata) == 0:
 		return chosen
-	case !leadsTo(said.Links, resourcesync.RelProfile, f.profiles):
+	case !leadsTo(said.Links, resourcesync.RelProfile, f.d.Profiles):
 		return false
 	}
 	return chosen || slices.ContainsFunc(metadata, f.describes)
@@ -93,10 +91,10 @@ func (f *filter) paths(path string) (included, excluded bool) {
 // typed reports whether the filter selects a media type. An unknown type passes,
 // because leaving the resource out would be a guess.
 func (f *filter) typed(mediaType string) bool {
-	if len(f.types) == 0 || mediaType == "" {
+	if len(f.d.Types) == 0 || mediaType == "" {
 		return true
 	}
-	return harvest.MatchType(f.types, mediaType) >= 0
+	return harvest.MatchType(f.d.Types, mediaType) >= 0
 }
 
 // describes reports whether the filter selects the target of a "describes" link, by the

@@ -154,7 +154,7 @@ func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 
 func (f *follower) tell(c resourcesync.Change, w *harvest.Resource) error {
 	if skip, _ := f.scope.admit(w, c == resourcesync.Deleted); skip != "" {
-		f.skipped.skip(skip)
+		f.skipped.skip(skip, 1)
 		return nil
 	}
 	told := *w

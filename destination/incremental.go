@@ -40,7 +40,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		alone = alone.plus(pl.Skipped)
 	}
 	for s, n := range cur.Alone.bySkip() {
-		pl.skipMany(s, n)
+		pl.skip(s, n)
 	}
 	if pl.Partial != nil {
 		return nil

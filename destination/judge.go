@@ -86,7 +86,14 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	return d.Mirror.Remember(ctx, silent(sp.Set), sp.silent.UTC().Format(time.RFC3339Nano))
 }
 
-func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
+// evidenceOf returns the mirror's state as evidence beside a statement of the given kind.
+func (d *Destination) evidenceOf(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
+	// If the statement is about the bytes of a member, and an earlier run may have left the
+	// member out, the newest list is ignored, because it may have described other bytes. For
+	// a deletion the list counts, because it contained the member.
+	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
+		k.Listed, k.Sure = time.Time{}, time.Time{}
+	}
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
 	named := h.Member && !h.Unnamed // the newest lists contained the member
@@ -106,16 +113,6 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 		e.At, e.Misdated = time.Time{}, true
 	}
 	return e
-}
-
-// evidenceBeside ignores the newest list if a statement is about the bytes of a member
-// and an earlier run may have left the member out: the list may have described other
-// bytes. For a deletion the list counts, because it contained the member.
-func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
-	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
-		k.Listed, k.Sure = time.Time{}, time.Time{}
-	}
-	return d.evidenceOf(h, k, served)
 }
 
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
@@ -172,7 +169,7 @@ func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 		pl.odd.compareProofs(h, w.want)
 		w.Bytes = match(h, w.want)
 	}
-	d, _ := evidence.Decide(w.Statement, pl.d.evidenceBeside(w.Kind, h, pl.known, pl.sent()))
+	d, _ := evidence.Decide(w.Statement, pl.d.evidenceOf(w.Kind, h, pl.known, pl.sent()))
 	if d == evidence.Ask {
 		return pl.ask(ctx, w, h)
 	}
@@ -186,7 +183,7 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resou
 			pl.Same++
 		}
 	case evidence.PassOver:
-		pl.skip(SkipStale)
+		pl.skip(SkipStale, 1)
 	case evidence.Retry:
 		if pl.admit(&h.Wanted) {
 			return pl.bring(ctx, &h.Wanted, harvest.Location{}, h)

@@ -82,9 +82,7 @@ const ScopeRestored = "restored"
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a copy of one Source. The package instep/mirror stores it in a directory; a
-// harvester with its own store implements this interface. A Mirror may also implement
-// transfer.Parts and Adopter. A Mirror that wraps another one has a method Unwrap()
-// Mirror, so that those optional interfaces are found.
+// harvester with its own store implements this interface.
 //
 // All methods are safe for concurrent use. The parameter set is the URI of a Capability
 // List.
@@ -113,6 +111,13 @@ type Mirror interface {
 	// that is known without reading the bytes. If there are no bytes, it returns
 	// fs.ErrNotExist.
 	Untouched(ctx context.Context, h *Held) (bool, error)
+	// Stray finds a file that the Mirror did not store and that may contain the bytes of w:
+	// at the path where the Mirror would store them, or at a path where other mirroring
+	// programs store them. h is the result of Lookup for w.URI. Stray compares only name and
+	// size, because Batch.Adopt verifies the bytes. A Mirror that adopts no files returns
+	// false.
+	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
+	transfer.Parts
 	// FindContent finds a resource, in any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
@@ -185,9 +190,9 @@ type Batch interface {
 	// up together. Only this batch may change them until it is committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	transfer.Store
-	// Adopt takes over the file at the given path, found by Adopter.Stray, as the bytes of
+	// Adopt takes over the file at the given path, found by Mirror.Stray, as the bytes of
 	// w, without copying it. If the file has other bytes, Adopt returns ErrNotHeld and
-	// does not touch the file. It is called only if the Mirror is an Adopter.
+	// does not touch the file.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
 	// Copy puts the stored bytes of another URI, like Put, and verifies them again.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
@@ -219,28 +224,4 @@ type Batch interface {
 type CursorMove struct {
 	Set string
 	Cursor
-}
-
-// Adopter is a Mirror that can take over existing files that it did not store.
-type Adopter interface {
-	// Stray finds a file that may contain the bytes of w: at the path where the mirror
-	// would store them, or at a path where other mirroring programs store them. h is the
-	// result of Lookup for w.URI. Stray compares only name and size, because Batch.Adopt
-	// verifies the bytes.
-	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
-}
-
-// optional finds an optional interface of a Mirror, or of a Mirror that it wraps.
-func optional[T any](m Mirror) (t T, ok bool) {
-	for m != nil {
-		if t, ok = m.(T); ok {
-			return t, true
-		}
-		w, wraps := m.(interface{ Unwrap() Mirror })
-		if !wraps {
-			break
-		}
-		m = w.Unwrap()
-	}
-	return t, false
 }

@@ -263,3 +263,16 @@ func TestQuirk_58(t *testing.T) {
 		})
 	}
 }
+
+// A deviation that only the manifest in the package has is tolerated and reported while
+// the members are taken.
+func TestDeviationInThePackageAloneIsReported(t *testing.T) {
+	s, paths := onePackage(t, 12)
+	all := s.members("/d/1.zip")
+	all[0].body = bytes.Replace(all[0].body, []byte("</urlset>"), []byte("<url><loc></loc></url></urlset>"), 1)
+	s.repack(zipOf(t, all))
+	m := newMirror(t, s)
+	wantWays(t, m.mustSync(destination.Baseline, 0, 12, 0, 0), "dump=12")
+	m.wantNote("/d/1.zip!manifest.xml")
+	m.wantFiles(paths...)
+}

@@ -13,12 +13,7 @@ import (
 )
 
 func (d *Destination) transport() *packages.Transport {
-	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.parts(), Tell: d.quirk}
-}
-
-func (d *Destination) parts() transfer.Parts {
-	parts, _ := optional[transfer.Parts](d.Mirror)
-	return parts
+	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.Mirror, Tell: d.quirk}
 }
 
 // members yields the members of packages in the order of the packages.

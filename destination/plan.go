@@ -70,9 +70,7 @@ type Counts struct {
 	Skipped                         map[Skip]int64 // number of listed resources that were left out, by reason
 }
 
-func (c *Counts) skip(s Skip) { c.skipMany(s, 1) }
-
-func (c *Counts) skipMany(s Skip, n int64) {
+func (c *Counts) skip(s Skip, n int64) {
 	if n == 0 {
 		return
 	}

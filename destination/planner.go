@@ -169,11 +169,7 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 }
 
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
-	m, ok := optional[Adopter](pl.d.Mirror)
-	if !ok {
-		return nil
-	}
-	path, ok, err := m.Stray(ctx, &a.Want, h)
+	path, ok, err := pl.d.Mirror.Stray(ctx, &a.Want, h)
 	if err == nil && ok {
 		a.Kind, a.Via, a.From = Adopt, ViaLocal, path
 	}

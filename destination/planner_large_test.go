@@ -32,6 +32,10 @@ func (vast) Lookup(_ context.Context, _ string, uris []string) ([]destination.He
 	return held, nil
 }
 
+func (vast) Stray(context.Context, *harvest.Resource, *destination.Held) (string, bool, error) {
+	return "", false, nil
+}
+
 func (vast) FindContent(context.Context, resourcesync.Digest, int64) (destination.Held, bool, error) {
 	return destination.Held{}, false, nil
 }

@@ -88,7 +88,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		if err := q.flush(ctx); err != nil {
 			return err
 		}
-		if err := q.commitOpen(nil); err != nil {
+		if err := q.commitOpen(); err != nil {
 			return err
 		}
 	}
@@ -99,11 +99,9 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		}
 	}
 	if q.open == nil {
-		b, err := q.r.d.Mirror.Begin(q.save)
-		if err != nil {
+		if err := q.begin(); err != nil {
 			return err
 		}
-		q.open = &openBatch{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
 	}
 	l := q.open
 	l.n += size(&a)
@@ -117,6 +115,14 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		return nil
 	}
 	return q.flush(ctx)
+}
+
+func (q *queue) begin() error {
+	b, err := q.r.d.Mirror.Begin(q.save)
+	if err == nil {
+		q.open = &openBatch{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
+	}
+	return err
 }
 
 func (q *queue) flush(ctx context.Context) error {
@@ -154,20 +160,17 @@ func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	return l.b.Expect(ctx, l.r.sp.Set, urisOf(actions, func(a *Action) string { return a.Want.URI }))
 }
 
-// commitOpen waits for the previous commit before it starts to commit the open batch.
-func (q *queue) commitOpen(move *CursorMove) error {
-	q.open.syncWhenDone(q.save)
+// commitOpen starts to commit the open batch when the previous commit has ended.
+func (q *queue) commitOpen() error {
+	l := q.open
+	l.syncWhenDone(q.save)
 	if err := q.awaitCommit(); err != nil {
 		return err
-	}
-	l := q.open
-	if l == nil {
-		return nil
 	}
 	q.open, q.before = nil, l
 	done := make(chan error, 1)
 	q.commit = done
-	go func() { done <- l.finish(q.save, move) }()
+	go func() { done <- l.finish(q.save, nil) }()
 	return nil
 }
 
@@ -175,27 +178,23 @@ func (q *queue) commitOpen(move *CursorMove) error {
 // out, which is known only when all transfers have ended.
 func (q *queue) finish() {
 	r := q.r
-	q.open.syncWhenDone(q.save)
+	if q.open != nil {
+		q.open.syncWhenDone(q.save)
+	}
 	if err := q.awaitCommit(); err != nil {
 		r.stop(err)
 	}
 	if q.open == nil && r.allowedMove() != nil {
-		b, err := r.d.Mirror.Begin(q.save)
-		if err != nil {
+		if err := q.begin(); err != nil {
 			r.stop(err)
-		} else {
-			q.open = &openBatch{r: r, b: b}
 		}
 	}
-	if q.open != nil {
-		q.open.workers.Wait()
-	}
-	if err := q.commitOpen(r.allowedMove()); err != nil {
-		r.stop(err)
-		_ = q.open.discard()
-	}
-	if err := q.awaitCommit(); err != nil {
-		r.stop(err)
+	if l := q.open; l != nil {
+		l.syncWhenDone(q.save)
+		l.workers.Wait()
+		if err := l.finish(q.save, r.allowedMove()); err != nil {
+			r.stop(err)
+		}
 	}
 }
 
@@ -211,7 +210,7 @@ func (q *queue) awaitCommit() error {
 // syncWhenDone starts a goroutine that waits for the transfers of the batch and makes
 // their bytes durable, while the previous batch is committed.
 func (l *openBatch) syncWhenDone(ctx context.Context) {
-	if l == nil || l.ended != nil {
+	if l.ended != nil {
 		return
 	}
 	l.ended = make(chan struct{})
@@ -220,14 +219,6 @@ func (l *openBatch) syncWhenDone(ctx context.Context) {
 		l.workers.Wait()
 		l.syncErr = l.b.Sync(ctx)
 	}()
-}
-
-func (l *openBatch) discard() error {
-	if l == nil {
-		return nil
-	}
-	<-l.ended
-	return l.b.Discard()
 }
 
 func (l *openBatch) transfer(ctx context.Context, a *Action) {
@@ -300,8 +291,8 @@ func reason(err error) string {
 }
 
 func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
-	defer func() { _ = l.discard() }()
 	<-l.ended
+	defer func() { _ = l.b.Discard() }()
 	if l.syncErr != nil {
 		return l.syncErr
 	}

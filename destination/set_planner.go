@@ -21,7 +21,6 @@ type setPlanner struct {
 	set   discover.Set
 	d     *Destination
 	scope *scope
-	known known
 }
 
 // newSetPlanner does not read the mirror.
@@ -37,7 +36,6 @@ func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discove
 		return nil, err
 	}
 	k.offer.Position = k.known.Position
-	k.followed, k.covered, k.restored = k.known.followed, k.known.whole, k.known.Scope == ScopeRestored
 	k.members, err = d.Mirror.Count(ctx, set.URI)
 	k.offer.Empty = k.members == 0
 	return k, err
@@ -90,7 +88,7 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if !k.scope.moment.IsZero() {
 		return k.planPast(ctx)
 	}
-	if k.followed && k.d.AcceptRollback {
+	if k.known.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "the present state of the Source is accepted, even if it is older than the mirror")
 	}
 	if k.known.Silent {

@@ -13,12 +13,10 @@ import (
 
 type planInputs struct {
 	*harvest.Offered
-	prefer   Prefer
-	followed bool   // an earlier run completed a baseline
-	covered  bool   // this run leaves out every resource that earlier runs left out
-	restored bool   // a person has restored earlier states in the mirror since the last run
-	overdue  string // reason why a baseline is due although an incremental synchronisation is possible; "" if none is due
-	members  int64  // number of members of the set in the mirror
+	prefer  Prefer
+	known   known
+	overdue string // reason why a baseline is due although an incremental synchronisation is possible; "" if none is due
+	members int64  // number of members of the set in the mirror
 }
 
 // mode chooses between a baseline and an increment (1.1 §5.2), and returns the reason.
@@ -26,13 +24,13 @@ type planInputs struct {
 // them, and may find that they do not reach back to the cursor.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
-	case !f.followed && f.members > 0:
+	case !f.known.followed && f.members > 0:
 		return Baseline, 0, "earlier runs recorded no position to continue from", nil
-	case !f.followed:
+	case !f.known.followed:
 		return Baseline, 0, "no earlier synchronisation", nil
-	case f.restored:
+	case f.known.Scope == ScopeRestored:
 		return Baseline, 0, "earlier states were restored in the mirror, so everything is compared", nil
-	case !f.covered:
+	case !f.known.whole:
 		return Baseline, 0, "the filters or limits are different from last time", nil
 	}
 	for _, tr := range f.Order(f.prefer == PreferDump) {

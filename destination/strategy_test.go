@@ -20,20 +20,20 @@ func TestMode(t *testing.T) {
 		next   harvest.Track                   // to be followed before anything is decided; -1: none
 		want   string
 	}{
-		{"never synchronised", planInputs{covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
-		{"pages of several moments", planInputs{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs recorded no position to continue from"},
-		{"more is asked for than before", planInputs{followed: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, the filters or limits are different from last time"},
-		{"a run was undone", planInputs{followed: true, restored: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier states were restored in the mirror, so everything is compared"},
-		{"nobody looked yet", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
-		{"dumps are preferred", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},
-		{"the Change List reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "incremental, changes since then"},
-		{"it has a gap, and there is an archive", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeListArchive, ""},
-		{"it has a gap, and there are dumps alone", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeDumps, ""},
-		{"the archive reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap, harvest.ChangeListArchive: since}, -1, "incremental, changes since then"},
-		{"only the archive of dumps reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, since}, -1, "incremental, changes since then"},
-		{"nothing reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, gap}, -1, "baseline, gap: something is missing"},
-		{"no changes are told", planInputs{Offered: &harvest.Offered{}, followed: true, covered: true}, none, -1, "baseline, the Source offers no Change List"},
-		{"it is time for a baseline", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, overdue: "31 days"}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "baseline, 31 days"},
+		{"never synchronised", planInputs{known: known{whole: true}, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
+		{"pages of several moments", planInputs{members: 3, known: known{whole: true}, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs recorded no position to continue from"},
+		{"more is asked for than before", planInputs{known: known{followed: true}, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, the filters or limits are different from last time"},
+		{"a run was undone", planInputs{known: known{Cursor: Cursor{Scope: ScopeRestored}, followed: true}, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier states were restored in the mirror, so everything is compared"},
+		{"nobody looked yet", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
+		{"dumps are preferred", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},
+		{"the Change List reaches back", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "incremental, changes since then"},
+		{"it has a gap, and there is an archive", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeListArchive, ""},
+		{"it has a gap, and there are dumps alone", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeDumps, ""},
+		{"the archive reaches back", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap, harvest.ChangeListArchive: since}, -1, "incremental, changes since then"},
+		{"only the archive of dumps reaches back", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, since}, -1, "incremental, changes since then"},
+		{"nothing reaches back", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, gap}, -1, "baseline, gap: something is missing"},
+		{"no changes are told", planInputs{Offered: &harvest.Offered{}, known: known{followed: true, whole: true}}, none, -1, "baseline, the Source offers no Change List"},
+		{"it is time for a baseline", planInputs{known: known{followed: true, whole: true}, Offered: &harvest.Offered{Tells: all}, overdue: "31 days"}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "baseline, 31 days"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			next := harvest.Track(-1)

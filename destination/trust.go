@@ -27,8 +27,9 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns the sets that the mirror holds and the Source no longer offers; none
-// if the Source Description is incomplete or the user has chosen sets.
+// orphans returns the sets that the mirror holds and the Source no longer offers, except
+// empty and forgotten ones. It returns none if the Source Description is incomplete or
+// the user has chosen sets.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -45,34 +46,28 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if _, err := fetch.Parse(set); err != nil { // skipped: the mirror made this set itself, so the Source never offers it
 			continue
 		}
-		o, err := d.orphan(ctx, set)
+		n, err := d.Mirror.Count(ctx, set)
 		if err != nil {
 			return nil, err
 		}
-		if o != nil {
-			all = append(all, *o)
+		_, gone, err := d.Mirror.Recall(ctx, forgotten(set))
+		if err != nil {
+			return nil, err
 		}
+		if n == 0 || gone {
+			continue
+		}
+		sum := sha256.Sum256([]byte("no longer offered\n" + set))
+		o := Orphan{Set: set, Members: n, Hash: hex.EncodeToString(sum[:])[:32]}
+		if o.Forget, err = d.Mirror.Approved(ctx, o.Hash); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
 	}
 	return all, nil
 }
 
 func forgotten(set string) string { return "forgotten " + set }
-
-// orphan describes a set that the Source no longer offers. It returns nil if the set is
-// empty or already forgotten.
-func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
-	n, err := d.Mirror.Count(ctx, set)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	if _, gone, err := d.Mirror.Recall(ctx, forgotten(set)); err != nil || gone {
-		return nil, err
-	}
-	sum := sha256.Sum256([]byte("no longer offered\n" + set))
-	o := &Orphan{Set: set, Members: n, Hash: hex.EncodeToString(sum[:])[:32]}
-	o.Forget, err = d.Mirror.Approved(ctx, o.Hash)
-	return o, err
-}
 
 // If the Source offers a forgotten set again, keepOrphans deletes the record that the
 // set was forgotten.

@@ -120,7 +120,7 @@ func (v *view) forUnlisted(ctx context.Context, seen *spool.Keys, handle func(w 
 }
 
 func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
-	d, _ := evidence.Decide(s, v.d.evidenceBeside(s.Kind, h, v.known, v.Served))
+	d, _ := evidence.Decide(s, v.d.evidenceOf(s.Kind, h, v.known, v.Served))
 	return d
 }
 

@@ -63,7 +63,7 @@ func (s *scope) skipByRecord(w *harvest.Resource) Skip {
 		switch {
 		case i == maxRecords:
 			return SkipRecord
-		case s.strict && !record.Digests.Strong():
+		case s.filter.d.Strict && !record.Digests.Strong():
 			found[SkipWeak] = true
 			continue
 		}
@@ -86,7 +86,7 @@ func (s *scope) skipByRecord(w *harvest.Resource) Skip {
 // is allowed. If the resource is itself metadata that is fetched with the resources it
 // describes (WithMetadata), the only record is the resource itself.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
-	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
+	if s.filter.d.WithMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
 		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}
 	}
 	return slices.DeleteFunc(slices.Clone(links), func(l resourcesync.Link) bool {

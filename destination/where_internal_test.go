@@ -58,7 +58,7 @@ func TestChosenByRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &scope{origins: map[string]bool{"https://example.org": true}, filter: f, strict: d.Strict, selects: d.selector(t.Context())}
+		s := &scope{origins: map[string]bool{"https://example.org": true}, filter: f, selects: d.selector(t.Context())}
 		if got := s.skipByRecord(&harvest.Resource{URI: tt.uri, Remainder: harvest.NewRemainder(text)}); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}

@@ -56,7 +56,7 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. Open removes parts that have no checkpoint, and those
+// Part implements destination.Mirror. Open removes parts that have no checkpoint, and those
 // whose last checkpoint is more than a week old.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
@@ -337,5 +337,3 @@ func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) 
 	}
 	return n, bytes, nil
 }
-
-var _ transfer.Parts = (*Mirror)(nil)

@@ -18,9 +18,7 @@ import (
 	"instep/resourcesync"
 )
 
-var _ destination.Adopter = (*Mirror)(nil)
-
-// Stray implements destination.Adopter. It never returns a file of another resource.
+// Stray implements destination.Mirror. It never returns a file of another resource.
 // Without Options.Adopt, it returns only a file that is at the path of the resource and
 // has its bytes. Such a file can exist if the catalog is older than the files, for
 // example because the catalog was restored from a backup.

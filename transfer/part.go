@@ -11,7 +11,8 @@ import (
 // run can continue them. A mirror implements Parts.
 type Parts interface {
 	// Part opens the bytes that are stored under a name, or creates an empty Part if
-	// there are none. A Part that is open must not be opened again.
+	// there are none. A Part that is open must not be opened again. A mirror that stores
+	// no interrupted transfers returns nil.
 	Part(ctx context.Context, name string) (Part, error)
 }
 

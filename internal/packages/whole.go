@@ -64,7 +64,7 @@ func isLarge(ref *harvest.Package) bool {
 // Otherwise it is a temporary file.
 func (p *Transport) openPart(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // an error is ignored: a read-only mirror returns one, and then a temporary file is used
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil && part != nil { // an error is ignored: a read-only mirror returns one, and then a temporary file is used
 			return part
 		}
 	}

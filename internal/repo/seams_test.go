@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// A Mirror and its Batch are one interface each. Of what a Mirror may implement besides, two
-// are enough (docs/design.md): each more is one that a decorator loses and that nobody knows of.
-func TestMirrorHasTwoOptionalInterfacesAtMost(t *testing.T) {
+// A Mirror and its Batch are one interface each. Nothing else that a Mirror may implement is
+// looked for: a decorator would lose it, and nobody would know of it.
+func TestMirrorHasNoOptionalInterface(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "destination", "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
-	interfaces, asked := map[string]bool{}, map[string]bool{}
+	interfaces := map[string]bool{}
 	var asserted []ast.Expr
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
@@ -35,22 +35,18 @@ func TestMirrorHasTwoOptionalInterfacesAtMost(t *testing.T) {
 				if _, ok := n.Type.(*ast.InterfaceType); ok {
 					interfaces[n.Name.Name] = true
 				}
-			case *ast.IndexExpr:
-				if f, ok := n.X.(*ast.Ident); ok && f.Name == "optional" {
-					asked[types.ExprString(n.Index)] = true
-				}
 			case *ast.TypeAssertExpr:
 				asserted = append(asserted, n.Type)
 			}
 			return true
 		})
 	}
-	if all := slices.Sorted(maps.Keys(asked)); len(all) == 0 || len(all) > 2 {
-		t.Errorf("optional interfaces of Mirror: got %v, want at most two", all)
+	if !interfaces["Mirror"] || !interfaces["Batch"] {
+		t.Errorf("interfaces of destination: got %v, want Mirror and Batch among them", slices.Sorted(maps.Keys(interfaces)))
 	}
 	for _, e := range asserted {
-		if id, ok := e.(*ast.Ident); ok && interfaces[id.Name] && id.Name != "Hashed" { // that is about a reader
-			t.Errorf("destination asserts an interface of its own, %s: make it a method of Mirror or Batch", id.Name)
+		if name := types.ExprString(e); interfaces[name] || name == "transfer.Parts" || name == "transfer.Store" {
+			t.Errorf("destination asserts %s: make it a method of Mirror or Batch", name)
 		}
 	}
 }
