@@ -465,7 +465,7 @@ func TestArchivedChangesCloseAGap(t *testing.T) {
 				s.changeDump(10)
 			}
 			span(&archived.Metadata)
-			before := resourcesync.Entry{Loc: s.uri("/gone.xml"), Metadata: resourcesync.Metadata{From: at(-10), Until: at(0)}}
+			before := resourcesync.Entry{Loc: s.uri("/gone.xml"), Metadata: resourcesync.Metadata{From: at(-10), Until: at(-1)}}
 			s.doc("/archive.xml", head(resourcesync.Capability(kind), nil), before, archived)
 			s.put(paths[5], []byte("changed later"))
 			s.changes(10, s.change(11, resourcesync.Updated, paths[5]))

@@ -100,7 +100,7 @@ func (o *Offer) newestArchived(ctx context.Context, s SnapshotKind) (last resour
 		all = append(all, entries...)
 	}
 	all = slices.DeleteFunc(all, func(e resourcesync.Entry) bool {
-		return e.At.IsZero() || !until.IsZero() && (e.At.Time().After(until) || e.Completed.Time().After(until))
+		return e.At.IsZero() || !until.IsZero() && (e.At.Latest().After(until) || e.Completed.Latest().After(until))
 	})
 	if len(all) == 0 {
 		return last, nil

@@ -133,8 +133,8 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
-		l.ended = l.until.Time()
+	if l.ended = doc.Header.Until.Latest(); l.ended.IsZero() {
+		l.ended = l.until.Latest()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // zero, because a document cannot be complete up to a time in the future
@@ -435,7 +435,7 @@ func (ch *Changes) Span() evidence.Span {
 // unmoved. now is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
-	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
+	if past := (window{until: ch.newest.until}).endsBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
 		return c
 	}
 	at, end := ch.newest, ch.End
@@ -448,7 +448,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
 	case !same: // the Position moves to another list that is open although its index says when it ended
-		c.Left = evidence.Later(c.Left, at.until.Time())
+		c.Left = evidence.Later(c.Left, at.until.Latest())
 	}
 	// The field Undated is about the changes that were read, so it stays as it is if the
 	// Position does not move.

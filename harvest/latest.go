@@ -179,7 +179,7 @@ func sameState(w *Resource, e *resourcesync.Entry) bool {
 	case evidence.Differs:
 		return false
 	}
-	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
+	return w.Length.Known() && w.Length == e.Length && e.Datetime.Complete() && e.Datetime.Time().Equal(w.Changed)
 }
 
 // Of returns the last change of the resource with this URI; nil if there is none.

@@ -341,7 +341,7 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 	r.sameGeneration(doc, e.At, &index.Header)
 	// A part may be older than its index if the entry in the index states the time of the
 	// part (1.1 §10.2). The time of the snapshot is then that of the oldest part.
-	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
+	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !overlap(e.At, doc.Header.At)) {
 		r.fail(err) // the part may be an outdated copy, so the snapshot is partial; the entries of the part are used all the same
 	}
 	return r.pages(doc, level)
@@ -352,11 +352,11 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 // index was made. A resource that moved between two such parts may be in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
-	end := whole.At.Time()
+	end := whole.At.Latest()
 	if !whole.Completed.IsZero() {
-		end = whole.Completed.Time()
+		end = whole.Completed.Latest()
 	}
-	if at.IsZero() || !told.IsZero() && at.Equal(told.Time()) || told.IsZero() && !at.After(end) {
+	if at.IsZero() || !told.IsZero() && overlap(doc.Header.At, told) || told.IsZero() && !at.After(end) {
 		return
 	}
 	r.reportShifting(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))

@@ -29,7 +29,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	when := told.Time()
 	// whether the lastmod of a deletion is before the time up to which earlier runs read
 	unplaced := false
-	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
+	from, until := l.placed(l.from.Time()), l.placed(l.until.Latest())
 	if until.Before(from) { // the Source's clock was set back, so "until" is ignored
 		until = time.Time{}
 	}

@@ -95,18 +95,23 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 		return doc, nil
 	}
 	page, err := read(ctx, uri, resourcesync.CapabilityChangeList)
-	if meansUnusable(ctx, err) {
+	switch {
+	case meansUnusable(ctx, err):
+		c.reader.Note(c.set, fmt.Sprintf("%s has %s as its next page, which its index does not name and which cannot be used: %v", w.uri, uri, err))
+		return doc, nil
+	case err != nil:
+		doc.Close()
+		return nil, err
+	case page.Header.From != doc.Header.From:
+		page.Close()
 		return doc, nil
 	}
-	if err == nil {
-		page.Close()
-		if page.Header.From != doc.Header.From {
+	kept := map[string]*Document{w.uri: doc, uri: page} // changeList needs these two first
+	return c.reader.changeList(ctx, w.uri, func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
+		if doc := kept[uri]; doc != nil {
+			delete(kept, uri)
 			return doc, nil
 		}
-	}
-	doc.Close()
-	if err != nil {
-		return nil, err
-	}
-	return c.reader.changeList(ctx, w.uri, read)
+		return read(ctx, uri, want)
+	})
 }

@@ -188,7 +188,7 @@ func (o *Offer) changesUntil(ctx context.Context, tr Track, at time.Time) (*Chan
 // up to that moment, although the period of the package may end earlier (1.1 §13.1).
 func (c *sequence) dumpReachesUntil(l *changeList) bool {
 	last := c.windows[len(c.windows)-1]
-	return last.uri == l.URI && !last.told.Time().Before(c.reader.until) && !evidence.ToCome(last.told.Time(), c.reader.Now())
+	return last.uri == l.URI && !last.told.Latest().Before(c.reader.until) && !evidence.ToCome(last.told.Latest(), c.reader.Now())
 }
 
 // completeUntil returns the time up to which no change is missing: the end of the last
@@ -218,7 +218,7 @@ func (r *Reader) isAfterUntil(c *ChangeEntry, list string) (bool, error) {
 // notAfter returns an error if a list or manifest is newer than the moment given to
 // AsOf.
 func (r *Reader) notAfter(doc *Document, at resourcesync.Datetime) error {
-	for _, t := range []time.Time{at.Time(), doc.Header.Completed.Time()} {
+	for _, t := range []time.Time{at.Latest(), doc.Header.Completed.Latest()} {
 		if !r.until.IsZero() && t.After(r.until) {
 			return &UncoveredError{doc.URI, r.until, "it lists resources as of " + stamp(t)}
 		}

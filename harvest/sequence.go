@@ -243,7 +243,7 @@ func (c *sequence) index(index *Document) error {
 		w := window{uri: uri, from: e.From, until: e.Until}
 		// some Sources (WEKO) give the time of sending as the "until" of an open list; such a
 		// time does not close the list
-		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
+		if !index.Served.IsZero() && w.until.Latest().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
 		c.add(w)
@@ -293,7 +293,7 @@ func notUsable(what, uri string, err error) error {
 }
 
 // arrange sorts the lists by time. If changes between two lists are missing, it keeps
-// only the later lists.
+// only the later lists. One list may cover the periods of several others.
 func (c *sequence) arrange() {
 	if end := c.reader.until; len(c.windows) > 0 && !end.IsZero() {
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().After(end) })
@@ -301,8 +301,8 @@ func (c *sequence) arrange() {
 			c.Why = fmt.Sprintf("every %s begins after %s", c.name, stamp(end))
 		}
 	}
-	if len(c.windows) == 0 && c.Why == "" {
-		c.Why = "the Source offers no " + c.name
+	if len(c.windows) == 0 {
+		c.Why = cmp.Or(c.Why, "the Source offers no "+c.name)
 		return
 	}
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
@@ -316,13 +316,30 @@ func (c *sequence) arrange() {
 	}
 	slices.SortStableFunc(c.windows, byTime)
 	c.setNext()
-	for i := len(c.windows) - 1; i > 0; i-- {
-		if c.hasGap(c.windows[i-1], c.windows[i]) {
-			c.windows = c.windows[i:]
-			return
+	first, last := 0, c.windows[0] // last is the list that reaches furthest
+	for i, w := range c.windows[1:] {
+		if c.hasGap(last, w) {
+			first, last = i+1, w
 		}
+		last = c.further(last, w)
 	}
+	c.windows = c.windows[first:]
 }
+
+// further returns a if it reaches further than the next list b, otherwise b. An open list
+// that has a successor may have ended, and a wrong clock may have written an end in the
+// future, so these reach no further than the successor.
+func (c *sequence) further(a, b window) window {
+	if a.until.IsZero() || b.until.IsZero() || !a.reach().After(b.reach()) || evidence.ToCome(a.reach(), c.reader.Now()) {
+		return b
+	}
+	return a
+}
+
+// reach returns the time up to which a closed list has all changes. The last package of a
+// Change Dump counts up to the end of the dump, because it shows that there were no changes
+// until then.
+func (w window) reach() time.Time { return evidence.Later(w.until.Latest(), w.told.Latest()) }
 
 // setNext sets window.next of each list that is open although another list begins after
 // it. Such a list should have been closed.
@@ -339,7 +356,7 @@ func (c *sequence) setNext() {
 
 // hasGap reports whether changes may be missing between two lists. If so, it sets Why.
 func (c *sequence) hasGap(a, b window) bool {
-	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
+	if a.until.IsZero() || !a.reach().Before(b.from.Time()) {
 		return false
 	}
 	c.Why = fmt.Sprintf("gap: the %s %s ends at %s, and the next one, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
@@ -367,7 +384,7 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 // The argument known is the field changeList.known of the previous list.
 func (c *sequence) readList(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur) { // nothing is read: an earlier run has read all of this package, which never changes
-		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
+		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Latest()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -393,7 +410,7 @@ func (c *sequence) readList(ctx context.Context, w window, cur Position, known f
 
 // endTime returns the end of a list according to its index, or the start of the next
 // list if that is later.
-func (w window) endTime() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
+func (w window) endTime() time.Time { return evidence.Later(w.until.Latest(), w.next.Time()) }
 
 // leftOpen reports whether a list is open although its index calls it closed, or
 // another list begins after it. Then the document may be an outdated copy, or the list
@@ -452,7 +469,7 @@ func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, er
 	case err == nil && l.resumed:
 		windows = c.windows[own:]
 		if c.jumbled {
-			windows = c.windowsFrom(own)
+			windows = c.windowsFrom(own, cur.At)
 		}
 	case err != nil && !meansUnusable(ctx, err):
 		return nil, err
@@ -461,11 +478,11 @@ func (c *sequence) changesAfter(ctx context.Context, cur Position) (*Changes, er
 }
 
 // windowsFrom returns list n of the sequence, and the lists that come after it in the
-// index.
-func (c *sequence) windowsFrom(n int) []window {
+// index, or begin after the time t.
+func (c *sequence) windowsFrom(n int, t time.Time) []window {
 	some := []window{c.windows[n]}
-	for _, w := range c.windows {
-		if w.place > some[0].place {
+	for i, w := range c.windows {
+		if begins := w.from.Time(); w.place > some[0].place || i != n && begins.After(t) && !evidence.ToCome(begins, c.reader.Now()) {
 			some = append(some, w)
 		}
 	}
@@ -479,27 +496,32 @@ func (c *sequence) closedBefore(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
 	}
-	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
+	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return w.until.IsZero() || w.until.Time().After(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether the list is in a package whose period ended at or before the
-// Position. Unlike a Change List, such a package is never rewritten.
+// sealed reports whether an earlier run has read all of the package that contains the
+// list. Unlike a Change List, such a package is not rewritten once it is closed.
 func (w window) sealed(cur Position) bool {
-	return w.pkg != nil && w.closedBy(cur.At) && (!w.beginsAt(cur.At) || w.uri == cur.List)
+	switch {
+	case w.pkg == nil:
+		return false
+	case w.uri == cur.List:
+		return !cur.Ended.IsZero() && w.endsBy(cur.At)
+	}
+	return w.closedBy(cur.At)
 }
 
-// beginsAt reports whether the period begins at t. A package that also ends then, because
-// the times are in whole seconds, may be later than another one that ends at t.
-func (w window) beginsAt(t time.Time) bool { return !w.from.IsZero() && w.from.Time().Equal(t) }
+// closedBy reports whether the period of a list ended before t. A list that ends at t may
+// have changes of the moment t (1.1 §7), which are later than a Resource List of t.
+func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.End().After(t) }
 
-// closedBy reports whether the period of a list ended at or before t.
-func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
+// endsBy reports whether the period of a list ended at or before t.
+func (w window) endsBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Latest().After(t) }
 
-// start returns the index of the first list whose period ends after t, or of the last
-// list if there is none. The last package of a Change Dump counts up to the end of the
-// dump, because it shows that there were no changes until then.
+// start returns the index of the first list whose period does not end before t, or of the
+// last list if there is none.
 func (c *sequence) start(t time.Time) int {
-	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) || w.beginsAt(t) })
+	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Latest().After(t) })
 	if i < 0 {
 		return max(0, len(c.windows)-1)
 	}
@@ -557,7 +579,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		if lost.After(ch.Since.Time()) { // the period of a later list may begin before that of an unusable one ends
 			ch.Since, ch.resumed = resourcesync.DatetimeOf(lost), false
 		}
-		before = w
+		before = c.further(before, w)
 	}
 	if more := unusable - maxNamed; more > 0 {
 		c.reader.Note(c.set, Counted(more, "%d more %s{ cannot|s cannot} be used", more, c.name))

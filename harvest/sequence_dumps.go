@@ -126,7 +126,7 @@ func (c *sequence) closeGaps(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
 		switch {
-		case i > n && c.windows[i-1].until.Time().Before(w.from.Time()) && !c.windows[i-1].until.IsZero():
+		case i > n && c.windows[i-1].until.Latest().Before(w.from.Time()) && !c.windows[i-1].until.IsZero():
 			w.from = c.windows[i-1].until
 		case i == n && (w.from.IsZero() || h.From.Before(w.from) && !h.From.IsZero()):
 			w.from = h.From

@@ -116,6 +116,16 @@ func (d Datetime) End() time.Time {
 	return t.Add(time.Nanosecond)
 }
 
+// Latest returns d as the end of a period, as in the attributes until and completed: the
+// same as [Datetime.Time] if d has seconds, otherwise the end of the whole minute, day,
+// month or year.
+func (d Datetime) Latest() time.Time {
+	if d.Complete() {
+		return d.Time()
+	}
+	return d.End()
+}
+
 // Complete reports whether d has seconds, which the standard recommends (1.1 §7).
 func (d Datetime) Complete() bool { return d.prec >= precSecond }
 
