@@ -116,6 +116,15 @@ func (d Datetime) End() time.Time {
 	return t.Add(time.Nanosecond)
 }
 
+// Latest returns the latest time that d may mean: [Datetime.Time] if d has seconds, and
+// otherwise [Datetime.End].
+func (d Datetime) Latest() time.Time {
+	if d.Complete() {
+		return d.Time()
+	}
+	return d.End()
+}
+
 // Complete reports whether d has seconds, which the standard recommends (1.1 §7).
 func (d Datetime) Complete() bool { return d.prec >= precSecond }
 
