@@ -147,7 +147,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(tolerance)) }
 	switch {
-	case w.LastMod != h.LastMod || !old(w.LastMod.Time()):
+	case w.LastMod != h.LastMod || !old(w.LastMod.Latest()):
 	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(evidence.Later(w.Changed, w.Until)):
 		return evidence.Same
 	}

@@ -79,6 +79,10 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.needsListTime(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
+	return pl.mark(w, h)
+}
+
+func (pl *planner) mark(w *harvest.Resource, h *Held) error {
 	pl.lookWhole(w)
 	state := *pl.withLaterTime(w, h)
 	state.Came = h.Came
@@ -89,7 +93,7 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 // without a digest: the recorded time is so close to the lastmod that the bytes may be
 // of an older version.
 func (pl *planner) needsListTime(w *harvest.Resource, h *Held) bool {
-	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(tolerance))
+	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Latest().Add(tolerance))
 }
 
 // withLaterTime returns the resource with the later of two times: its own and that of

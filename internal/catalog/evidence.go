@@ -47,7 +47,7 @@ func (m *Membership) evidence() Evidence {
 // then only the time at which the bytes arrived shows whether they are the listed
 // version or the previous one.
 func (m *Membership) needsEvidence() bool {
-	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(distinctAfter))
+	return m.Told || m.Unnamed || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Latest().Add(distinctAfter))
 }
 
 // If two times are rounded to whole seconds and differ by distinctAfter or more, they
