@@ -360,12 +360,12 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 		doc.Close()
 		return r.partFailed(0, indexInIndex(uri))
 	}
-	if at := doc.Base.String(); r.parts[at] {
+	at := doc.Base.String()
+	if r.parts[at] {
 		doc.Close()
 		return r.partFailed(0, &DocumentError{URI: uri, Reason: "is the same document as another part of its index: " + at})
-	} else {
-		r.parts[at] = true
 	}
+	r.parts[at] = true
 	r.recordPage(doc, relPrev)
 	r.sameGeneration(doc, e.At, &index.Header)
 	// A part may be older than its index if the entry in the index states the time of the
