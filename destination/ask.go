@@ -104,6 +104,9 @@ func (pl *planner) conclude(ctx context.Context, q *question) error {
 		return nil
 	case q.trust == nil && q.kept && exists && !q.held.Member: // nothing to fetch: another set of the mirror contains the URI with these bytes
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
+	case q.trust == nil && q.kept && q.held.Member && !q.want.Told && match(&q.held, q.want) == evidence.Same:
+		pl.Same++
+		return pl.mark(q.want, &q.held) // so that the next run does not request the URI because of the same list
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
 	case q.trust == nil && exists:

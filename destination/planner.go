@@ -79,6 +79,10 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.needsListTime(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
+	return pl.mark(w, h)
+}
+
+func (pl *planner) mark(w *harvest.Resource, h *Held) error {
 	pl.lookWhole(w)
 	state := *pl.withLaterTime(w, h)
 	state.Came = h.Came

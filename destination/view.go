@@ -42,7 +42,12 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 		applied := v.applied()
 		for i := range batch {
 			w := batch[i].choose(&held[i])
-			if err := handle(word{v.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
+			said := v.said(w, applied, &held[i])
+			// since the mirror's bytes arrived, documents of one time describe these and other bytes
+			if or := batch[i].besides(w); or != nil && held[i].Changed.Before(w.Changed) && match(&held[i], &w.Resource) == evidence.Same {
+				said.Torn, w.Or = true, or
+			}
+			if err := handle(word{said, &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
 				return err
 			}
 		}
@@ -132,9 +137,9 @@ const maxOthers = 4
 // which is later.
 func (n *named) withDescription(w *harvest.Item) *named {
 	switch {
-	case n == nil, w.Changed.After(n.Changed):
+	case n == nil, w.Changed.After(n.Changed), w.Changed.Equal(n.Changed) && w.LastMod.After(n.LastMod):
 		return &named{Item: *w}
-	case w.Changed.Equal(n.Changed) && !sameWant(&w.Resource, &n.Resource) && len(n.others) < maxOthers:
+	case w.Changed.Equal(n.Changed) && !w.LastMod.Before(n.LastMod) && !sameWant(&w.Resource, &n.Resource) && len(n.others) < maxOthers:
 		n.others = append(n.others, *w)
 	}
 	return n
@@ -162,6 +167,16 @@ func (n *named) choose(h *Held) *harvest.Item {
 		}
 	}
 	return &n.Item
+}
+
+// besides returns a description of other bytes than those of w, or nil.
+func (n *named) besides(w *harvest.Item) *harvest.Resource {
+	for _, o := range append([]harvest.Item{n.Item}, n.others...) {
+		if o.Contradicts(w.Length, w.Digests) {
+			return &o.Resource
+		}
+	}
+	return nil
 }
 
 // applied returns what the mirror has applied. If AcceptRollback is set (lift), it

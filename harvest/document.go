@@ -24,7 +24,7 @@ import (
 type Document struct {
 	*document.Document
 	lists  bool                     // some entries name documents of the same capability, as in an index
-	last   map[resourcesync.Key]int // for a Resource List: the number of the last entry of each resource that has several
+	last   map[resourcesync.Key]int // for a Resource List: the number of the entry that counts for each resource that has several
 	maxAge time.Duration            // how long the response may be cached
 	count  int                      // number of usable entries
 	after  []*Document              // for a Change List: the documents of its further pages
@@ -119,9 +119,12 @@ func (r *Reader) decode(uri string, resp *fetch.Response, want ...resourcesync.C
 		return nil, cmp.Or(failed, err)
 	}
 	r.tolerated(uri, &tally)
-	if got := doc.Header.Capability; !slices.Contains(want, got) {
-		err = &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
-	} else {
+	switch got := doc.Header.Capability; {
+	case !slices.Contains(want, got):
+		err = &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0]), other: true}
+	case got == resourcesync.CapabilityResourceDumpManifest && doc.Header.Root == resourcesync.SitemapIndex:
+		err = &DocumentError{URI: uri, Reason: "is an index of manifests where a manifest was promised"}
+	default:
 		err = doc.repeated(named)
 	}
 	if err != nil {
@@ -164,13 +167,13 @@ func (doc *Document) repeated(named *spool.Keys) error {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names at least %d resources more than once", len(twice))}
 	}
 	doc.last = make(map[resourcesync.Key]int, len(twice))
-	n := 0
+	n, newest := 0, map[resourcesync.Key]resourcesync.Datetime{}
 	for e, err := range doc.Document.Entries() {
 		if err != nil {
 			return err
 		}
-		if key := resourcesync.KeyOf(e.Loc); twice[key] {
-			doc.last[key] = n
+		if key := resourcesync.KeyOf(e.Loc); twice[key] && !e.LastMod.Before(newest[key]) {
+			doc.last[key], newest[key] = n, e.LastMod
 		}
 		n++
 	}

@@ -25,26 +25,29 @@ type lister struct {
 	listed *spool.Index                                           // URIs of listed resources that also have a change after the lists
 	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called for each entry of a document that is not an index; n is the number of the entry
 
-	read    map[string]bool // URIs of all documents that were requested, even if they could not be read
-	indexes map[string]bool // URIs of documents that are indexes
-	full    bool            // the limit of maxDocuments was reached
-	opened  int             // number of members of the packages that stay open (see keepOpen)
-	failed  int             // number of errors in documents of the Source
-	before  []page          // pages with a link to a previous page
+	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
+	indexes  map[string]bool // URIs of documents that are indexes
+	parts    map[string]bool // URIs of the parts of indexes, after redirects
+	packages map[string]bool // URIs of packages
+	full     bool            // the limit of maxDocuments was reached
+	opened   int             // number of members of the packages that stay open (see keepOpen)
+	failed   int             // number of errors in documents of the Source
+	linked   []page          // pages that have to be read, because a document links to them
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
-	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
+	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}, parts: map[string]bool{}, packages: map[string]bool{}}
 }
 
-type page struct{ doc, prev string }
+type page struct{ doc, which, uri string }
 
-// lists yields the resources of the lists at the URIs. It returns false if the consumer
-// stopped the iteration, like each method of lister that yields resources.
-func (r *lister) lists(uris []string) bool {
+// lists yields the resources of the lists of the snapshot. It returns false if the
+// consumer stopped the iteration, like each method of lister that yields resources.
+func (r *lister) lists() bool {
 	var failed error
-	usable := false
-	for _, uri := range uris {
+	usable, only := false, len(r.st.lists) == 1
+	for i := 0; i < len(r.st.lists); i++ { // followIndex may add lists
+		uri := r.st.lists[i]
 		if r.read[uri] {
 			usable = true // the document was already read as a part or page of another document
 			continue
@@ -53,11 +56,15 @@ func (r *lister) lists(uris []string) bool {
 		switch {
 		case err == nil:
 			usable = true
-			r.recordPrevious(doc)
+			if err := r.st.followIndex(r.ctx, doc); err != nil && !r.partFailed(resourcesync.QuirkPages, err) {
+				doc.Close()
+				return false
+			}
+			r.recordPage(doc, relPrev)
 			if !r.pages(doc, 0) {
 				return false
 			}
-		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
+		case !OfSource(err) || r.ctx.Err() != nil || only:
 			r.yield(Item{}, err)
 			return false
 		default: // an unusable list does not prevent the use of the other lists in the Capability List
@@ -73,12 +80,17 @@ func (r *lister) lists(uris []string) bool {
 		r.yield(Item{}, failed)
 		return false
 	}
-	for _, p := range r.before {
-		if !r.read[p.prev] {
-			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is not the first page of its list, and its previous page was not read: " + p.prev})
+	r.checkPages()
+	return true
+}
+
+// checkPages makes the snapshot partial if a page to which a document links was not read.
+func (r *lister) checkPages() {
+	for _, p := range r.linked {
+		if !r.read[p.uri] {
+			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: fmt.Sprintf("is not the only page of its list, and its %s page was not read: %s", p.which, p.uri)})
 		}
 	}
-	return true
 }
 
 func (r *lister) open(uri string) (*Document, error) {
@@ -86,10 +98,10 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// recordPrevious records the URI of the previous page, because the list is complete
-// only if that page is read too.
-func (r *lister) recordPrevious(doc *Document) {
-	ref := doc.Header.Link(relPrev)
+// recordPage records the URI of the previous or next page (rel), because the list is
+// complete only if that page is read too.
+func (r *lister) recordPage(doc *Document, rel string) {
+	ref := doc.Header.Link(rel)
 	if ref == "" {
 		return
 	}
@@ -98,7 +110,7 @@ func (r *lister) recordPrevious(doc *Document) {
 		r.failAs(resourcesync.QuirkPages, err)
 		return
 	}
-	r.before = append(r.before, page{doc.URI, uri})
+	r.linked = append(r.linked, page{doc.URI, map[string]string{relPrev: "previous", relNext: "next"}[rel], uri})
 }
 
 // pages yields the entries of a document and of the pages after it, and closes these
@@ -212,23 +224,26 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
-		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is listed more than once; its last entry|resources are listed more than once; the last entry of each} counts", doc.URI, n))
+		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is|resources are} listed more than once; the entry with the latest lastmod counts, or the last one", doc.URI, n))
 	}
 }
 
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
+	if e.Capability.Known() {
+		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names %s, a document of capability %q, which is not read as a part of a list", e.Loc, e.Capability)})
+	}
+	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
+}
+
+// takeEntry yields the resource of an entry, unless another entry of the document counts
+// for the same resource.
+func (r *lister) takeEntry(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if e.Change != "" {
 		r.reportShifting(0, doc.URI+": contains changes like a Change List, so it may be incomplete: resources missing from it are not deleted")
 		if e.Change == resourcesync.Deleted {
 			return true
 		}
 	}
-	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
-}
-
-// takeEntry yields the resource of an entry, unless a later entry of the document is
-// about the same resource.
-func (r *lister) takeEntry(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
 			return true
@@ -272,12 +287,16 @@ func (r *lister) addPackage(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if err != nil {
 		return r.packageFailed(err)
 	}
-	r.st.Packages = append(r.st.Packages, p)
+	if !r.packages[p.URI] { // else another entry names the same package
+		r.packages[p.URI] = true
+		r.st.Packages = append(r.st.Packages, p)
+	}
 	return true
 }
 
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
+		r.read[p.Contents] = true
 		doc, err := r.st.manifest(r.ctx, p)
 		if err == nil {
 			if err = behind(doc, p.at); err != nil {
@@ -297,6 +316,7 @@ func (r *lister) manifests() bool {
 			return false
 		}
 	}
+	r.checkPages()
 	return true
 }
 
@@ -308,6 +328,8 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	if !doc.Header.At.IsZero() {
 		at = doc.Header.At
 	}
+	r.recordPage(doc, relPrev)
+	r.recordPage(doc, relNext)
 	r.sameGeneration(doc, p.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
@@ -338,6 +360,13 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 		doc.Close()
 		return r.partFailed(0, indexInIndex(uri))
 	}
+	at := doc.Base.String()
+	if r.parts[at] {
+		doc.Close()
+		return r.partFailed(0, &DocumentError{URI: uri, Reason: "is the same document as another part of its index: " + at})
+	}
+	r.parts[at] = true
+	r.recordPage(doc, relPrev)
 	r.sameGeneration(doc, e.At, &index.Header)
 	// A part may be older than its index if the entry in the index states the time of the
 	// part (1.1 §10.2). The time of the snapshot is then that of the oldest part.

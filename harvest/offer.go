@@ -332,7 +332,7 @@ func (o *Offer) findBytes(ctx context.Context, c *sequence, w window, ch *Change
 }
 
 func (o *Offer) newSnapshot(by SnapshotKind, lists ...string) *Snapshot {
-	return &Snapshot{Reader: o.reader, set: o.set.URI, By: by, lists: lists, fresh: o.Empty}
+	return &Snapshot{Reader: o.reader, set: o.set.URI, By: by, lists: slices.Clone(lists), fresh: o.Empty, opened: map[string]*Document{}, broken: map[string]error{}, noIndex: map[string]bool{}}
 }
 
 // Snapshot opens a snapshot and reads the changes after it. It returns an error for a

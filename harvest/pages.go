@@ -3,6 +3,7 @@ package harvest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"instep/document"
 	"instep/resourcesync"
@@ -25,6 +26,9 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	ref := doc.Header.Link(relNext)
 	if ref == "" {
 		return "", nil
+	}
+	if slices.ContainsFunc(doc.Header.Links, func(l resourcesync.Link) bool { return l.Rel == relNext && l.Href != ref }) {
+		return "", &DocumentError{URI: doc.URI, Reason: "has several next pages"}
 	}
 	uri, err := r.named(ref, doc.Base)
 	if err == nil && chain[uri] {

@@ -3,7 +3,9 @@ package harvest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ type Snapshot struct {
 	then     *Changes             // for Offer.AsOf: the changes up to the requested moment; may be nil
 	opened   map[string]*Document // lists that were opened to read their time, by URI
 	broken   map[string]error     // errors of the lists that could not be opened, by URI
+	noIndex  map[string]bool      // URIs of documents that are no index, although a list calls them so
 
 	first func() (*Document, error) // returns the manifest of the first package, if a goroutine reads it in advance; else nil
 
@@ -63,7 +66,7 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 		return false
 	})
 	r.leaf = r.addPackage
-	if !r.lists(st.lists) {
+	if !r.lists() {
 		return err
 	}
 	return nil
@@ -88,10 +91,10 @@ const maxOpened = 16
 // is unknown. It returns an error only if no list can be read, because Resources
 // reports the errors of single lists.
 func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
-	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
-	for _, uri := range st.lists[:min(len(st.lists), maxOpened)] {
-		doc, failed := st.Reader.Read(ctx, uri, st.capability())
+	for i := 0; i < min(len(st.lists), maxOpened); i++ { // followIndex may add lists
+		uri := st.lists[i]
+		doc, failed := st.open(ctx, uri)
 		if failed != nil {
 			if !OfSource(failed) || ctx.Err() != nil {
 				return time.Time{}, failed
@@ -101,6 +104,9 @@ func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 			continue
 		}
 		st.opened[uri] = doc
+		if failed := UnlessOfSource(ctx, st.followIndex(ctx, doc)); failed != nil {
+			return time.Time{}, failed
+		}
 		t, failed := doc.oldest()
 		if failed != nil {
 			return time.Time{}, failed
@@ -121,6 +127,35 @@ func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 		at = time.Time{}
 	}
 	return at, err
+}
+
+// followIndex adds the index to which a list links (1.1 §10.2) to the lists, because the
+// index may name further lists. A link to anything else than an index is ignored.
+func (st *Snapshot) followIndex(ctx context.Context, doc *Document) error {
+	ref := doc.Header.Link(relIndex)
+	if ref == "" || doc.Header.Root == resourcesync.SitemapIndex {
+		return nil
+	}
+	uri, err := st.Reader.named(ref, doc.Base)
+	if err != nil || st.noIndex[uri] || slices.Contains(st.lists, uri) {
+		return err
+	}
+	index, err := st.open(ctx, uri)
+	var bad *DocumentError
+	switch {
+	case err == nil && (index.Header.Root == resourcesync.SitemapIndex || index.lists):
+		st.lists, st.opened[uri] = append(st.lists, uri), index
+	case err == nil:
+		index.Close()
+		st.noIndex[uri] = true
+	case errors.As(err, &bad) && bad.other:
+		st.noIndex[uri] = true
+		return nil
+	case OfSource(err) && ctx.Err() == nil:
+		st.broken[uri] = err
+		err = notUsable("index of "+doc.URI, uri, err)
+	}
+	return err
 }
 
 // oldest returns the time of a list. For an index, this is the oldest of the times that
@@ -219,7 +254,7 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 			if !r.manifests() {
 				return
 			}
-		} else if !r.lists(st.lists) {
+		} else if !r.lists() {
 			return
 		}
 		changes := st.overlay()

@@ -17,6 +17,7 @@ type DocumentError struct {
 	Reason string             // rest of a sentence that begins with the URI
 	Err    error              // error of the decoder; may be nil
 	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
+	other  bool               // the document has another capability than the one that was promised
 }
 
 func (e *DocumentError) Error() string {

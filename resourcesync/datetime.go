@@ -84,7 +84,7 @@ func (d Datetime) Time() time.Time {
 	case d.sec < beginOfYears:
 		return time.Unix(beginOfYears, 0).UTC()
 	case d.sec > endOfYears:
-		return time.Unix(endOfYears, 999_999_999).UTC()
+		return lastMoment
 	}
 	return time.Unix(d.sec, d.frac/1_000_000_000).UTC()
 }
@@ -97,28 +97,36 @@ const (
 
 // End returns the first moment in UTC that is after the whole of d. If d has no seconds,
 // that is the start of the next minute, day, month or year. If it has seconds, it is the
-// moment one nanosecond after [Datetime.Time]. For the zero value End returns the zero
-// Time.
+// moment one nanosecond after [Datetime.Time]. It is never after the year 9999. For the
+// zero value End returns the zero Time.
 func (d Datetime) End() time.Time {
 	t := d.Time()
 	switch d.prec {
-	case precYear:
-		return t.AddDate(1, 0, 0)
-	case precMonth:
-		return t.AddDate(0, 1, 0)
-	case precDay:
-		return t.AddDate(0, 0, 1)
-	case precMinute:
-		return t.Add(time.Minute)
 	case 0:
 		return t
+	case precYear:
+		t = t.AddDate(1, 0, 0)
+	case precMonth:
+		t = t.AddDate(0, 1, 0)
+	case precDay:
+		t = t.AddDate(0, 0, 1)
+	case precMinute:
+		t = t.Add(time.Minute)
+	default:
+		t = t.Add(time.Nanosecond)
 	}
-	return t.Add(time.Nanosecond)
+	if t.Unix() > endOfYears {
+		return lastMoment
+	}
+	return t
 }
 
-// Latest returns d as the end of a period, as in the attributes until and completed: the
-// same as [Datetime.Time] if d has seconds, otherwise the end of the whole minute, day,
-// month or year.
+// lastMoment is the last moment of the years 0 to 9999.
+var lastMoment = time.Unix(endOfYears, 999_999_999).UTC()
+
+// Latest returns the latest time that d may mean, which is also what it means as the end
+// of a period, such as until: [Datetime.Time] if d has seconds, and otherwise
+// [Datetime.End].
 func (d Datetime) Latest() time.Time {
 	if d.Complete() {
 		return d.Time()

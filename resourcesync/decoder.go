@@ -355,9 +355,12 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 		case "ln":
 			return false, d.rootLink()
 		}
-	case spaceForeign:
-		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
+	case spaceNone, spaceForeign:
+		switch name := string(el.local); {
+		case (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase):
 			return false, d.reject("namespace-rs-terms", "%s is in namespace %q of a draft; expected %q", name, clip(el.uri), nsRS)
+		case (name == "url" || name == "sitemap") && (el.space == spaceNone || strings.Contains(el.uri, "/schemas/sitemap/")):
+			return false, d.reject("namespace-sitemap", "%s is in namespace %q; expected %q", name, clip(el.uri), nsSitemap)
 		}
 	}
 	return false, d.foreignRootChild()
@@ -423,6 +426,7 @@ func (d *Decoder) entry() error {
 	d.foreign, d.inLinks, d.badChange = 0, 0, false
 	d.s.locate()
 	start := d.s.elem
+	sitemap := d.header.Root == URLSet && string(start.local) == "sitemap"
 	d.current = Entry{Line: start.line}
 	in := entryReader{d: d, e: &d.current}
 	d.kept.b = d.inEntry[:0]
@@ -436,6 +440,9 @@ func (d *Decoder) entry() error {
 		d.convertEntry(&start)
 	}
 	in.checkEntry(&start)
+	if sitemap && d.current.Capability == "" { // the entry names a document of the same kind, as in an index
+		d.current.Capability = d.header.Capability
+	}
 	if d.refused != nil {
 		return d.refused
 	}

@@ -31,6 +31,11 @@ var refusals = []reason{
 			return (e.name.Local == "md" || e.name.Local == "ln") && spaceOf(e.name.Space) == spaceForeign && strings.HasPrefix(e.name.Space, nsRSBase)
 		})
 	}},
+	{"url or sitemap in no namespace or in that of another version of the Sitemap protocol", func(s *sample) bool {
+		return errors.Is(s.ours.err, NotResourceSync) && slices.ContainsFunc(s.expat, func(e event) bool {
+			return (e.name.Local == "url" || e.name.Local == "sitemap") && e.name.Space != nsSitemap && (e.name.Space == "" || strings.Contains(e.name.Space, "/schemas/sitemap/"))
+		})
+	}},
 	{"another version of XML than 1.0", func(s *sample) bool {
 		version, ok := s.declared("version")
 		return errors.Is(s.ours.err, NotWellFormed) && ok && version != "1.0"
