@@ -615,6 +615,11 @@ func TestLastmodOfADay(t *testing.T) {
 	now(2)
 	m.mustSucceed()
 	m.wantFiles(paths...)
+	s.asked("/r/")
+	m.mustSucceed()
+	if n := s.asked("/r/"); n > 0 {
+		t.Errorf("requests because of the same list: got %d, want none", n)
+	}
 	now(30)
 	m.mustSucceed()
 	s.asked("/r/")
