@@ -143,8 +143,12 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(tolerance)) }
+	latest := w.LastMod.Latest()
+	if !w.Told && w.Changed.After(w.LastMod.Time()) && w.Changed.Before(latest) { // the list says nothing about the rest of the day
+		latest = w.Changed
+	}
 	switch {
-	case w.LastMod != h.LastMod || !old(w.LastMod.Latest()):
+	case w.LastMod != h.LastMod || !old(latest):
 	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(evidence.Later(w.Changed, w.Until)):
 		return evidence.Same
 	}

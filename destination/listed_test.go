@@ -76,6 +76,10 @@ func (s *aState) damaged(path string) {
 	}
 }
 
+func (s *aState) redirect(from, to string) {
+	s.answer(from, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
+}
+
 func (s *aState) link(rel, path string) string {
 	return fmt.Sprintf("<rs:ln rel=%q href=%q/>", rel, s.uri(path))
 }
@@ -250,6 +254,27 @@ func TestListsAndDumpsOfUnusualShape(t *testing.T) {
 			s.lists("/list.xml", "", "/1.xml", "/2.xml")
 			s.damaged("/list.xml")
 		}},
+		"its index is an HTML page": {keeps, list, func(s *aState) {
+			s.list("/list.xml", s.link("index", "/i.html"), s.all()...)
+			s.put("/i.html", []byte("<!DOCTYPE html><title>Lists</title>"))
+		}},
+		"its index is said to be HTML": {right, list, func(s *aState) {
+			s.list("/list.xml", strings.Replace(s.link("index", "/i.html"), "/>", ` type="text/html"/>`, 1), s.all()...)
+		}},
+		"its index names only the list and has no at": {right, list, func(s *aState) {
+			s.list("/list.xml", s.link("index", "/i.xml"), s.all()...)
+			s.index("/i.xml", `capability="resourcelist"`, "", s.items("/list.xml")...)
+		}},
+		"its index names only the list and stands still": {right, list, func(s *aState) {
+			if s.list("/list.xml", s.link("index", "/i.xml"), s.all()...); s.first {
+				s.lists("/i.xml", "", "/list.xml")
+			}
+		}},
+		"its index names the list by another URI": {right, list, func(s *aState) {
+			s.list("/list.xml", s.link("index", "/i.xml"), s.all()...)
+			s.lists("/i.xml", "", "/l.xml")
+			s.redirect("/l.xml", "/list.xml")
+		}},
 		"an index without at": {keeps, list, func(s *aState) {
 			s.two()
 			s.index("/list.xml", `capability="resourcelist"`, "", s.items("/1.xml", "/2.xml")...)
@@ -285,6 +310,9 @@ func TestListsAndDumpsOfUnusualShape(t *testing.T) {
 			s.two()
 			s.list("/list.xml", "", s.item("/1.xml", `capability="resourcelist"`), s.item("/2.xml", `capability="resourcelist"`))
 		}},
+		"a list that names a Capability List": {right, list, func(s *aState) {
+			s.list("/list.xml", "", append(s.all()[1:], s.rawEntry(s.paths[0], `capability="capabilitylist"`, ""))...)
+		}},
 		"a list that names a Resource Dump": {tells, list, func(s *aState) {
 			entry := s.pack("/p.zip", s.paths[10:]...)
 			s.dump("/d.xml", "", entry)
@@ -303,6 +331,21 @@ func TestListsAndDumpsOfUnusualShape(t *testing.T) {
 			if s.lists("/list.xml", "", "/2.xml"); s.first {
 				s.lists("/list.xml", "", "/1.xml")
 			}
+		}},
+		"previous pages that lead to parts": {right, list, func(s *aState) {
+			s.two(s.link("next", "/b.xml"), s.link("prev", "/a.xml"))
+			s.lists("/list.xml", "", "/1.xml", "/2.xml")
+			s.redirect("/a.xml", "/1.xml")
+			s.redirect("/b.xml", "/2.xml")
+		}},
+		"a previous page with https": {right, list, func(s *aState) {
+			s.two("", strings.Replace(s.link("prev", "/1.xml"), "http:", "https:", 1))
+			s.lists("/list.xml", "", "/1.xml", "/2.xml")
+		}},
+		"a next page that is linked twice": {right, list, func(s *aState) {
+			a, b := s.halves()
+			s.list("/list.xml", s.link("next", "/2.xml")+`<rs:ln rel="next" href="2.xml"/>`, a...)
+			s.list("/2.xml", s.link("prev", "/list.xml"), b...)
 		}},
 		"pages of an index": {right, list, func(s *aState) {
 			s.two()
@@ -543,6 +586,26 @@ func TestListsAndDumpsOfUnusualShape(t *testing.T) {
 	}
 }
 
+// A list is used although another one and the index to which it links cannot be read, and
+// it is read once if it links to itself where it is.
+func TestListBesideOneThatCannotBeRead(t *testing.T) {
+	s := newSource(t)
+	st := &aState{aSource: s, paths: s.fill(20)}
+	s.offerLists("/list.xml", "/none.xml")
+	st.list("/list.xml", st.link("index", "/i.xml"), st.all()...)
+	m := newMirror(t, s)
+	m.mustTell()
+	m.wantFiles(st.paths...)
+	s.offer("/list.xml", "")
+	st.list("/v/list.xml", `<rs:ln rel="index" href="list.xml"/>`, st.all()...)
+	st.redirect("/list.xml", "/v/list.xml")
+	s.asked("/")
+	m.mustSucceed()
+	if n := s.asked("/v/"); n != 1 {
+		t.Errorf("requests for the list: got %d, want 1", n)
+	}
+}
+
 // Versions that documents of one time describe lead to one request, in the first run that
 // reads them.
 func TestVersionsOfOneMomentAreRequestedOnce(t *testing.T) {
@@ -615,6 +678,11 @@ func TestLastmodOfADay(t *testing.T) {
 	now(2)
 	m.mustSucceed()
 	m.wantFiles(paths...)
+	s.asked("/r/")
+	m.mustSucceed()
+	if n := s.asked("/r/"); n > 0 {
+		t.Errorf("requests because of the same list: got %d, want none", n)
+	}
 	now(30)
 	m.mustSucceed()
 	s.asked("/r/")

@@ -41,6 +41,7 @@ type Error struct {
 	AllowPrivate string        // host:port that the user can allow to permit the private address; "" if the request failed for another reason
 	Authorized   bool          // whether the client has credentials for the origin that denied the request
 	Requests     int           // number of HTTP requests that were sent, including those without a response
+	Page         bool          // whether the server sent an HTML page, and none that is known to block programs
 	Restart      bool          // whether the body broke off and cannot be continued; the caller may request it again from the beginning
 
 	delay time.Duration // pause before the request is sent again

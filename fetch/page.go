@@ -42,11 +42,11 @@ func IsWall(head []byte) bool {
 // document. Its Kind is Temporary, because a later request may get the document.
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
-		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "the server sent an HTML page instead of the document",
+		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Page: true, Msg: "the server sent an HTML page instead of the document",
 		Hint: "the site may block programs; ask its operator to allow this one",
 	}
 	if IsWall(head) {
-		e.Msg = "the server sent a page that blocks programs instead of the document"
+		e.Page, e.Msg = false, "the server sent a page that blocks programs instead of the document"
 	}
 	return e
 }

@@ -2,10 +2,12 @@ package harvest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"instep/evidence"
+	"instep/fetch"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -27,7 +29,7 @@ type lister struct {
 
 	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
-	parts    map[string]bool // URIs of the parts of indexes, after redirects
+	parts    map[string]bool // URIs of all documents that were read, after redirects; true for the parts of indexes
 	packages map[string]bool // URIs of packages
 	full     bool            // the limit of maxDocuments was reached
 	opened   int             // number of members of the packages that stay open (see keepOpen)
@@ -56,7 +58,11 @@ func (r *lister) lists() bool {
 		switch {
 		case err == nil:
 			usable = true
-			if err := r.st.followIndex(r.ctx, doc); err != nil && !r.partFailed(resourcesync.QuirkPages, err) {
+			err := r.st.followIndex(r.ctx, doc)
+			var page *fetch.Error
+			if errors.As(err, &page) && page.Page {
+				r.reportUnsure(resourcesync.QuirkPages, doc.URI+": links to an HTML page as its index, so it may be a part of a list; resources missing from it are not deleted")
+			} else if err != nil && !r.partFailed(resourcesync.QuirkPages, err) {
 				doc.Close()
 				return false
 			}
@@ -80,17 +86,39 @@ func (r *lister) lists() bool {
 		r.yield(Item{}, failed)
 		return false
 	}
-	r.checkPages()
-	return true
+	return r.checkPages()
 }
 
 // checkPages makes the snapshot partial if a page to which a document links was not read.
-func (r *lister) checkPages() {
+func (r *lister) checkPages() bool {
 	for _, p := range r.linked {
-		if !r.read[p.uri] {
+		known, err := r.wasRead(p.uri)
+		if err != nil {
+			r.yield(Item{}, err)
+			return false
+		}
+		if !known {
 			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: fmt.Sprintf("is not the only page of its list, and its %s page was not read: %s", p.which, p.uri)})
 		}
 	}
+	return true
+}
+
+// wasRead reports whether the document at the URI was read, also if the URI leads to it by
+// a redirect. Nothing is requested once the snapshot is partial.
+func (r *lister) wasRead(uri string) (bool, error) {
+	_, known := r.parts[uri]
+	if known = known || r.read[uri]; known || r.st.Partial != nil || len(r.read) >= maxDocuments {
+		return known, nil
+	}
+	doc, err := r.open(uri)
+	if err == nil {
+		_, known = r.parts[doc.Base.String()]
+		doc.Close()
+	} else if r.ctx.Err() == nil && OfSource(err) {
+		err = nil
+	}
+	return known, err
 }
 
 func (r *lister) open(uri string) (*Document, error) {
@@ -104,6 +132,10 @@ func (r *lister) recordPage(doc *Document, rel string) {
 	ref := doc.Header.Link(rel)
 	if ref == "" {
 		return
+	}
+	if u, err := doc.Base.Parse(ref); err == nil && u.Host == doc.Base.Host { // http and https mean the same document
+		u.Scheme = doc.Base.Scheme
+		ref = u.String()
 	}
 	uri, err := r.st.Reader.named(ref, doc.Base)
 	if err != nil {
@@ -119,6 +151,7 @@ func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
 		chain[doc.URI] = true
+		r.parts[doc.Base.String()] = r.parts[doc.Base.String()]
 		more := r.document(doc, level)
 		doc.Close()
 		if !more {
@@ -229,7 +262,9 @@ func (r *lister) twice(doc *Document) {
 }
 
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
-	if e.Capability.Known() {
+	switch c := e.Capability; {
+	case c == resourcesync.CapabilityDescription, c == resourcesync.CapabilityCapabilityList: // a resource like others: no list has its resources
+	case c.Known():
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names %s, a document of capability %q, which is not read as a part of a list", e.Loc, e.Capability)})
 	}
 	return r.takeEntry(doc, e, n, doc.Header.At, Location{})
@@ -316,8 +351,7 @@ func (r *lister) manifests() bool {
 			return false
 		}
 	}
-	r.checkPages()
-	return true
+	return r.checkPages()
 }
 
 func (r *lister) packaged(p *Package, doc *Document) bool {
@@ -346,6 +380,9 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 	case r.indexes[uri] && index.Header.Root == resourcesync.SitemapIndex:
 		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
+		if _, known := r.parts[uri]; known {
+			r.parts[uri] = true
+		}
 		return true // another entry names the same document, so its resources were already yielded
 	case level > maxLevels:
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
@@ -361,11 +398,15 @@ func (r *lister) readPart(e *resourcesync.Entry, index *Document, level int) boo
 		return r.partFailed(0, indexInIndex(uri))
 	}
 	at := doc.Base.String()
-	if r.parts[at] {
+	part, known := r.parts[at]
+	switch r.parts[at] = true; {
+	case part:
 		doc.Close()
 		return r.partFailed(0, &DocumentError{URI: uri, Reason: "is the same document as another part of its index: " + at})
+	case known: // it was read as a list that is offered, or as a page
+		doc.Close()
+		return true
 	}
-	r.parts[at] = true
 	r.recordPage(doc, relPrev)
 	r.sameGeneration(doc, e.At, &index.Header)
 	// A part may be older than its index if the entry in the index states the time of the

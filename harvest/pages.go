@@ -27,10 +27,13 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	if ref == "" {
 		return "", nil
 	}
-	if slices.ContainsFunc(doc.Header.Links, func(l resourcesync.Link) bool { return l.Rel == relNext && l.Href != ref }) {
+	uri, err := r.named(ref, doc.Base)
+	if slices.ContainsFunc(doc.Header.Links, func(l resourcesync.Link) bool {
+		other, failed := r.named(l.Href, doc.Base)
+		return l.Rel == relNext && (other != uri || failed != nil && l.Href != ref)
+	}) {
 		return "", &DocumentError{URI: doc.URI, Reason: "has several next pages"}
 	}
-	uri, err := r.named(ref, doc.Base)
 	if err == nil && chain[uri] {
 		err = &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %s as its next page, which was read before: the pages have no end", uri)}
 	}

@@ -91,7 +91,7 @@ const maxOpened = 16
 // is unknown. It returns an error only if no list can be read, because Resources
 // reports the errors of single lists.
 func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
-	unknown := len(st.lists) > maxOpened
+	unknown, usable := len(st.lists) > maxOpened, false
 	for i := 0; i < min(len(st.lists), maxOpened); i++ { // followIndex may add lists
 		uri := st.lists[i]
 		doc, failed := st.open(ctx, uri)
@@ -103,7 +103,7 @@ func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 			err = cmp.Or(err, failed)
 			continue
 		}
-		st.opened[uri] = doc
+		st.opened[uri], usable = doc, true
 		if failed := UnlessOfSource(ctx, st.followIndex(ctx, doc)); failed != nil {
 			return time.Time{}, failed
 		}
@@ -120,7 +120,7 @@ func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 			at = t
 		}
 	}
-	if len(st.broken) < len(st.lists) {
+	if usable || len(st.lists) > maxOpened {
 		err = nil
 	}
 	if unknown {
@@ -132,21 +132,26 @@ func (st *Snapshot) listTime(ctx context.Context) (at time.Time, err error) {
 // followIndex adds the index to which a list links (1.1 §10.2) to the lists, because the
 // index may name further lists. A link to anything else than an index is ignored.
 func (st *Snapshot) followIndex(ctx context.Context, doc *Document) error {
-	ref := doc.Header.Link(relIndex)
-	if ref == "" || doc.Header.Root == resourcesync.SitemapIndex {
+	i := slices.IndexFunc(doc.Header.Links, func(l resourcesync.Link) bool { return l.Rel == relIndex && l.Type != "text/html" })
+	if i < 0 || doc.Header.Root == resourcesync.SitemapIndex {
 		return nil
 	}
-	uri, err := st.Reader.named(ref, doc.Base)
-	if err != nil || st.noIndex[uri] || slices.Contains(st.lists, uri) {
+	uri, err := st.Reader.named(doc.Header.Links[i].Href, doc.Base)
+	if err != nil || uri == doc.Base.String() || st.noIndex[uri] || slices.Contains(st.lists, uri) {
 		return err
 	}
 	index, err := st.open(ctx, uri)
 	var bad *DocumentError
+	more := false
+	if err == nil {
+		if more, err = st.namesMore(index); err != nil || !more {
+			index.Close()
+		}
+	}
 	switch {
-	case err == nil && (index.Header.Root == resourcesync.SitemapIndex || index.lists):
+	case more && err == nil:
 		st.lists, st.opened[uri] = append(st.lists, uri), index
 	case err == nil:
-		index.Close()
 		st.noIndex[uri] = true
 	case errors.As(err, &bad) && bad.other:
 		st.noIndex[uri] = true
@@ -156,6 +161,23 @@ func (st *Snapshot) followIndex(ctx context.Context, doc *Document) error {
 		err = notUsable("index of "+doc.URI, uri, err)
 	}
 	return err
+}
+
+// namesMore reports whether a document is an index that names a list which is not offered.
+// Another index is not used, because it adds nothing but its own time.
+func (st *Snapshot) namesMore(index *Document) (bool, error) {
+	if index.Header.Root != resourcesync.SitemapIndex && !index.lists {
+		return false, nil
+	}
+	for e, err := range index.Entries() {
+		if err != nil {
+			return false, err
+		}
+		if uri, err := st.Reader.named(e.Loc, index.Base); err != nil || !slices.Contains(st.lists, uri) {
+			return true, nil
+		}
+	}
+	return index.Bad > 0, nil
 }
 
 // oldest returns the time of a list. For an index, this is the oldest of the times that
