@@ -18,8 +18,8 @@ import (
 // read. Workers take members in the same order, so they never wait for a later chunk
 // while the first one is in memory.
 const (
-	chunkLength  = 4 << 20 // maximum size in bytes of the members of one chunk
-	chunksAtOnce = 4       // maximum number of chunks in memory: one is unpacked while the others are transferred
+	chunkLength  = 1 << 20 // maximum size in bytes of the members of one chunk
+	chunksAtOnce = 6       // maximum number of chunks in memory: one is unpacked while the others are transferred
 	partsAtOnce  = 4       // maximum number of concurrent range requests for one chunk
 )
 

@@ -37,7 +37,7 @@ func TestChunksOf(t *testing.T) {
 		{"neighbours in another order", []span{{100, 200}, {0, 100}, {200, 300}}, "0-300:3"},
 		{"a short gap", []span{{0, 100}, {200, 300}}, "0-300:2"},
 		{"a long gap", []span{{0, 100}, {100 + GapSize + 1, m}}, "0-100,65637-1048576:2"},
-		{"as many as fit", []span{{0, 3 * m}, {3 * m, 4 * m}, {4 * m, 5 * m}}, "0-4194304:2 4194304-5242880:1"},
+		{"as many as fit", []span{{0, 3 * m / 4}, {3 * m / 4, m}, {m, 5 * m / 4}}, "0-1048576:2 1048576-1310720:1"},
 		{"a member larger than a chunk", []span{{0, 10}, {10, 9 * m}, {9 * m, 10 * m}}, "0-10:1 10-9437184:1 9437184-10485760:1"},
 		{"a member that is wanted twice", []span{{0, 10}, {10, 20}, {0, 10}}, "0-20:3"},
 		{"invalid ones", []span{{0, 10}, {10, 10}, {10, 5}, {10, 20}}, "0-20:2"},
