@@ -171,6 +171,9 @@ func (n *named) choose(h *Held) *harvest.Item {
 
 // besides returns a description of other bytes than those of w, or nil.
 func (n *named) besides(w *harvest.Item) *harvest.Resource {
+	if len(n.others) == 0 {
+		return nil
+	}
 	for _, o := range append([]harvest.Item{n.Item}, n.others...) {
 		if o.Contradicts(w.Length, w.Digests) {
 			return &o.Resource

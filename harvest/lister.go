@@ -151,7 +151,9 @@ func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
 		chain[doc.URI] = true
-		r.parts[doc.Base.String()] = r.parts[doc.Base.String()]
+		if at := doc.Base.String(); !r.parts[at] {
+			r.parts[at] = false // it was read, and no index has named it as a part so far
+		}
 		more := r.document(doc, level)
 		doc.Close()
 		if !more {

@@ -326,9 +326,9 @@ func (c *sequence) arrange() {
 	c.windows = c.windows[first:]
 }
 
-// further returns a if it reaches further than the next list b, otherwise b. An open list
-// that has a successor may have ended, and a wrong clock may have written an end in the
-// future, so these reach no further than the successor.
+// further returns the one of two neighbouring lists, a before b, whose period ends later.
+// It returns b if the end of a cannot be trusted: an open list may have ended when b
+// began, and an end in the future may come from a wrong clock.
 func (c *sequence) further(a, b window) window {
 	if a.until.IsZero() || b.until.IsZero() || !a.reach().After(b.reach()) || evidence.ToCome(a.reach(), c.reader.Now()) {
 		return b

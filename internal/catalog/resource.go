@@ -135,9 +135,10 @@ func (c *db) memberKeys(ctx context.Context, set SetID, condition string, args .
 		func(k resourcesync.Key) resourcesync.Key { return k }, []SetID{set}, args...)
 }
 
-// listByKey yields the members of sets in ascending order of their keys. All rows with
-// the same key come from one query. The columns and the text joined, with the parameters
-// args, are parts of the query: see byKeyQuery.
+// listByKey yields the members of sets in ascending order of their keys. A resource that
+// is in several sets has a row for each, and one query reads all of them. The arguments
+// columns and joined are parts of the query (see byKeyQuery), and args are the parameters
+// in joined.
 func listByKey[T any](of reading, columns, joined string, dest func(*T) []any, key func(T) resourcesync.Key, sets []SetID, args ...any) iter.Seq2[T, error] {
 	args = append(anys(sets), args...)
 	limit := pageSize + len(sets) // the last key of a page may be dropped, and has at most one row for each set
@@ -160,9 +161,10 @@ func listByKey[T any](of reading, columns, joined string, dest func(*T) []any, k
 }
 
 // byKeyQuery returns a query that lists members m of sets, with their resources r, in
-// the order of keys. The text joined follows the join of these tables, so it is another
-// join or a condition that begins with AND. All parameters are "?": the sets, those of
-// joined, those of where, and the largest number of rows.
+// the order of keys. The text joined stands after the join of these tables: it is another
+// join, or a condition that begins with AND. The text where says at which key the list
+// begins. All parameters are "?", in this order: the IDs of the sets, the parameters in
+// joined, the parameters in where, and the maximum number of rows.
 func byKeyQuery(columns string, sets int, joined, where string) string {
 	return "SELECT " + columns + " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN (" + repeated("?", sets) + ") AND m.resource = r.id " +
 		joined + where + "ORDER BY b.uri, r.rest LIMIT ?"
